@@ -191,6 +191,7 @@ def scatter_cases() -> list[Callable[[], Case]]:
             for b in both
         ),
         *(lambda d=d: bag_case("max", 8, True, d) for d in (torch.float32, torch.bfloat16)),
+        *(lambda w=w, d=d: bag_case("sum", w, False, d) for w in (8, 50) for d in (torch.float32, torch.bfloat16)),
         *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in both),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
         *(

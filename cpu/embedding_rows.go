@@ -13,8 +13,7 @@ import (
 type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
-	least   int64 // the fewest columns that it takes
-	few     bool  // run takes fewer, too, of rows of the results' type
+	least   int64 // the fewest columns that it takes; run takes any
 	unit    int64 // what their number is a multiple of, if it is not 0
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
@@ -53,7 +52,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		whole -= whole % s.unit
 	}
 	least := s.least
-	if s.few && s.in == s.out && len(m.Ranks) == 0 {
+	if s.run != nil && len(m.Ranks) == 0 {
 		least = 1
 	}
 	if whole < least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {

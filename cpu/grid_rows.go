@@ -10,14 +10,17 @@ import (
 // a sample are a sum of rows times weights, as a bag of an embedding is, by the same kernels; the
 // grid's gradient has kernels of its own.
 
+// fewestRows is how many channels pay where their number is no multiple of wholeVectors.
+const fewestRows = 24
+
 // SamplesRows reports whether kernels sample such images, of so many channels.
 func SamplesRows(_ tensor.DType, mode Mode, channels int64) bool {
-	return mode == Bilinear && channels > 0 && channels%wholeVectors == 0
+	return mode == Bilinear && channels > 0 && (channels%wholeVectors == 0 || channels >= fewestRows)
 }
 
 // SlopesRows reports whether kernels make the grid's gradient of such images.
 func SlopesRows(dtype tensor.DType, mode Mode, channels int64) bool {
-	return dtype != tensor.F64 && channels <= mostSums/2 && SamplesRows(dtype, mode, channels)
+	return dtype != tensor.F64 && channels <= mostSums/2 && channels%wholeVectors == 0 && SamplesRows(dtype, mode, channels)
 }
 
 // rowTermsKernel makes the sums of the grid's gradient.
@@ -103,9 +106,10 @@ func rowSumOf(k *gridKernel) *rowSum {
 // apart bytes apart.
 func (k *gridKernel) storeTransposed(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
 	whole, size := int64(0), to.DType.Size()
-	if k.dtype == tensor.F32 {
+	if k.dtype == tensor.F32 && channels >= tile {
 		whole = int64(n) &^ (tile - 1)
-		for channel := int64(0); channel < channels; channel += tile {
+		for next := int64(0); next < channels; next += tile {
+			channel := min(next, channels-tile) // the last tile may have some channels once more
 			k.transpose32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*tile*4),
 				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), tile*4, int(whole/tile))
 		}

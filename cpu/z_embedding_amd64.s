@@ -263,7 +263,7 @@ summed19:
 
 final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around24
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -280,9 +280,22 @@ final20:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored24
 
-around23:
+stored23:
+stored21:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result3
+	JMP  over5
+
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+around24:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -299,20 +312,7 @@ around23:
 	VMOVNTDQ Z13, 832(DX)
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JMP      stored23
 
 special22:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -432,14 +432,10 @@ skip29:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around30
+	JNE           around31
 	VMOVDQU64     Z16, (DX)
-	JMP           stored31
 
-around30:
-	VMOVNTDQ Z16, (DX)
-
-stored31:
+stored30:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z16
@@ -454,14 +450,10 @@ stored31:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around32
+	JNE           around33
 	VMOVDQU64     Z16, 64(DX)
-	JMP           stored33
 
-around32:
-	VMOVNTDQ Z16, 64(DX)
-
-stored33:
+stored32:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z16
@@ -476,14 +468,10 @@ stored33:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around34
+	JNE           around35
 	VMOVDQU64     Z16, 128(DX)
-	JMP           stored35
 
-around34:
-	VMOVNTDQ Z16, 128(DX)
-
-stored35:
+stored34:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z16
@@ -498,14 +486,10 @@ stored35:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around36
+	JNE           around37
 	VMOVDQU64     Z16, 192(DX)
-	JMP           stored37
 
-around36:
-	VMOVNTDQ Z16, 192(DX)
-
-stored37:
+stored36:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z8, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z8, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z8, K1, Z16
@@ -520,14 +504,10 @@ stored37:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around38
+	JNE           around39
 	VMOVDQU64     Z16, 256(DX)
-	JMP           stored39
 
-around38:
-	VMOVNTDQ Z16, 256(DX)
-
-stored39:
+stored38:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z10, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z10, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z10, K1, Z16
@@ -542,14 +522,10 @@ stored39:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around40
+	JNE           around41
 	VMOVDQU64     Z16, 320(DX)
-	JMP           stored41
 
-around40:
-	VMOVNTDQ Z16, 320(DX)
-
-stored41:
+stored40:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z12, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z12, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z12, K1, Z16
@@ -564,14 +540,10 @@ stored41:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around42
+	JNE           around43
 	VMOVDQU64     Z16, 384(DX)
-	JMP           stored43
 
-around42:
-	VMOVNTDQ Z16, 384(DX)
-
-stored43:
+stored42:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z14, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z14, Z16
 	VPADDD.BCST   all32_8000<>+0(SB), Z14, K1, Z16
@@ -586,14 +558,10 @@ stored43:
 	VMOVDQA64     Z16, Z16
 	VPERMT2W      Z17, Z25, Z16
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around44
+	JNE           around45
 	VMOVDQU64     Z16, 448(DX)
-	JMP           stored45
 
-around44:
-	VMOVNTDQ Z16, 448(DX)
-
-stored45:
+stored44:
 	JMP stored21
 
 skip28:
@@ -638,107 +606,67 @@ skip47:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around48
+	JNE       around49
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored49
 
-around48:
-	VMOVNTDQ Y16, (DX)
-	VMOVNTDQ Y17, 32(DX)
-
-stored49:
+stored48:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around50
+	JNE       around51
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored51
 
-around50:
-	VMOVNTDQ Y16, 64(DX)
-	VMOVNTDQ Y17, 96(DX)
-
-stored51:
+stored50:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around52
+	JNE       around53
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored53
 
-around52:
-	VMOVNTDQ Y16, 128(DX)
-	VMOVNTDQ Y17, 160(DX)
-
-stored53:
+stored52:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around54
+	JNE       around55
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored55
 
-around54:
-	VMOVNTDQ Y16, 192(DX)
-	VMOVNTDQ Y17, 224(DX)
-
-stored55:
+stored54:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around56
+	JNE       around57
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored57
 
-around56:
-	VMOVNTDQ Y16, 256(DX)
-	VMOVNTDQ Y17, 288(DX)
-
-stored57:
+stored56:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around58
+	JNE       around59
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored59
 
-around58:
-	VMOVNTDQ Y16, 320(DX)
-	VMOVNTDQ Y17, 352(DX)
-
-stored59:
+stored58:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around60
+	JNE       around61
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored61
 
-around60:
-	VMOVNTDQ Y16, 384(DX)
-	VMOVNTDQ Y17, 416(DX)
-
-stored61:
+stored60:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around63
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored63
 
-around62:
-	VMOVNTDQ Y16, 448(DX)
-	VMOVNTDQ Y17, 480(DX)
-
-stored63:
+stored62:
 	JMP stored21
 
 skip46:
@@ -784,35 +712,9 @@ empty9:
 	TESTQ     $0x00000009, mode+80(FP)
 	JNE       summed19
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip65
+	JNE       narrow65
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around66
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	VMOVDQU64 Z0, 256(DX)
-	VMOVDQU64 Z0, 320(DX)
-	VMOVDQU64 Z0, 384(DX)
-	VMOVDQU64 Z0, 448(DX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-	VMOVNTDQ Z0, 256(DX)
-	VMOVNTDQ Z0, 320(DX)
-	VMOVNTDQ Z0, 384(DX)
-	VMOVNTDQ Z0, 448(DX)
-
-stored67:
-	JMP stored21
-
-skip65:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -829,9 +731,94 @@ skip65:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored69
+	JMP       stored21
 
-around68:
+narrow65:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around67
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	VMOVDQU64 Z0, 256(DX)
+	VMOVDQU64 Z0, 320(DX)
+	VMOVDQU64 Z0, 384(DX)
+	VMOVDQU64 Z0, 448(DX)
+	JMP       stored21
+
+around31:
+	VMOVNTDQ Z16, (DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Z16, 64(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Z16, 128(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Z16, 192(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Z16, 256(DX)
+	JMP      stored38
+
+around41:
+	VMOVNTDQ Z16, 320(DX)
+	JMP      stored40
+
+around43:
+	VMOVNTDQ Z16, 384(DX)
+	JMP      stored42
+
+around45:
+	VMOVNTDQ Z16, 448(DX)
+	JMP      stored44
+
+around49:
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
+	JMP      stored48
+
+around51:
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
+	JMP      stored50
+
+around53:
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
+	JMP      stored52
+
+around55:
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
+	JMP      stored54
+
+around57:
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
+	JMP      stored56
+
+around59:
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
+	JMP      stored58
+
+around61:
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
+	JMP      stored60
+
+around63:
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
+	JMP      stored62
+
+around66:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -848,9 +835,18 @@ around68:
 	VMOVNTDQ Z0, 832(DX)
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
+	JMP      stored21
 
-stored69:
-	JMP stored21
+around67:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	VMOVNTDQ Z0, 256(DX)
+	VMOVNTDQ Z0, 320(DX)
+	VMOVNTDQ Z0, 384(DX)
+	VMOVNTDQ Z0, 448(DX)
+	JMP      stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -859,35 +855,35 @@ over5:
 	ADDQ  $0x00000400, R8
 	ADDQ  $+1024, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide70
+	JNE   wide68
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip71
+	JEQ   skip69
 	ADDQ  $-512, to+56(FP)
 
-skip71:
-wide70:
+skip69:
+wide68:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower73
+	JLT  narrower71
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over76
+	JGE  over74
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result74:
+result72:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many77
+	JGT  many75
 
-few78:
+few76:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -897,9 +893,9 @@ few78:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty80
+	JGE     empty78
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none81
+	JEQ     none79
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -910,9 +906,9 @@ few78:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows81
 
-row82:
+row80:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -945,13 +941,13 @@ row82:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row80
 
-rows83:
+rows81:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows83
 
-row84:
+row82:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -974,21 +970,21 @@ row84:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row82
 
-rows85:
-	JMP summed79
+rows83:
+	JMP summed77
 
-none81:
+none79:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows87
+	JGE     rows85
 
-row86:
+row84:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1011,13 +1007,13 @@ row86:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row86
+	JLT        row84
 
-rows87:
+rows85:
 	CMPQ R10, SI
-	JGE  rows89
+	JGE  rows87
 
-row88:
+row86:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1030,17 +1026,17 @@ row88:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row88
+	JLT    row86
 
-rows89:
-summed79:
-summed90:
+rows87:
+summed77:
+summed88:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special93
+	JNE  special91
 
-final91:
+final89:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around94
+	JNE       around93
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -1049,9 +1045,22 @@ final91:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored95
 
-around94:
+stored92:
+stored90:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result72
+	JMP  over74
+
+many75:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany73
+	JMP   few76
+
+around93:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -1060,24 +1069,11 @@ around94:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored92
 
-stored95:
-stored92:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result74
-	JMP  over76
-
-many77:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany75
-	JMP   few78
-
-special93:
+special91:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow96
+	JEQ     narrow94
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1086,14 +1082,14 @@ special93:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored92
+	JMP     stored90
 
-narrow96:
+narrow94:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip97
+	JEQ          skip95
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty98
+	JEQ          empty96
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -1107,12 +1103,12 @@ narrow96:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty98:
-skip97:
+empty96:
+skip95:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip99
+	JEQ       skip97
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip100
+	JEQ       skip98
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -1138,7 +1134,7 @@ skip97:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip100:
+skip98:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -1153,14 +1149,10 @@ skip100:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around101
+	JNE           around100
 	VMOVDQU64     Z8, (DX)
-	JMP           stored102
 
-around101:
-	VMOVNTDQ Z8, (DX)
-
-stored102:
+stored99:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -1175,14 +1167,10 @@ stored102:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around103
+	JNE           around102
 	VMOVDQU64     Z8, 64(DX)
-	JMP           stored104
 
-around103:
-	VMOVNTDQ Z8, 64(DX)
-
-stored104:
+stored101:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -1197,14 +1185,10 @@ stored104:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around105
+	JNE           around104
 	VMOVDQU64     Z8, 128(DX)
-	JMP           stored106
 
-around105:
-	VMOVNTDQ Z8, 128(DX)
-
-stored106:
+stored103:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -1219,21 +1203,17 @@ stored106:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around107
+	JNE           around106
 	VMOVDQU64     Z8, 192(DX)
-	JMP           stored108
 
-around107:
-	VMOVNTDQ Z8, 192(DX)
+stored105:
+	JMP stored90
 
-stored108:
-	JMP stored92
-
-skip99:
+skip97:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip109
+	JEQ       skip107
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip110
+	JEQ       skip108
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -1251,64 +1231,44 @@ skip99:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip110:
+skip108:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around111
+	JNE       around110
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored112
 
-around111:
-	VMOVNTDQ Y8, (DX)
-	VMOVNTDQ Y9, 32(DX)
-
-stored112:
+stored109:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around112
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored114
 
-around113:
-	VMOVNTDQ Y8, 64(DX)
-	VMOVNTDQ Y9, 96(DX)
-
-stored114:
+stored111:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around115
+	JNE       around114
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored116
 
-around115:
-	VMOVNTDQ Y8, 128(DX)
-	VMOVNTDQ Y9, 160(DX)
-
-stored116:
+stored113:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
+	JNE       around116
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored118
 
-around117:
-	VMOVNTDQ Y8, 192(DX)
-	VMOVNTDQ Y9, 224(DX)
+stored115:
+	JMP stored90
 
-stored118:
-	JMP stored92
-
-skip109:
+skip107:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip119
+	JEQ     skip117
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -1326,34 +1286,16 @@ skip109:
 	VMOVUPS 448(DX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip119:
-	JMP final91
+skip117:
+	JMP final89
 
-empty80:
+empty78:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed90
+	JNE       summed88
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip120
+	JNE       narrow118
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around121
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	VMOVDQU64 Z0, 192(DX)
-	JMP       stored122
-
-around121:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-	VMOVNTDQ Z0, 192(DX)
-
-stored122:
-	JMP stored92
-
-skip120:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around123
+	JNE       around119
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -1362,9 +1304,54 @@ skip120:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored124
+	JMP       stored90
 
-around123:
+narrow118:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around120
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	VMOVDQU64 Z0, 192(DX)
+	JMP       stored90
+
+around100:
+	VMOVNTDQ Z8, (DX)
+	JMP      stored99
+
+around102:
+	VMOVNTDQ Z8, 64(DX)
+	JMP      stored101
+
+around104:
+	VMOVNTDQ Z8, 128(DX)
+	JMP      stored103
+
+around106:
+	VMOVNTDQ Z8, 192(DX)
+	JMP      stored105
+
+around110:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+	JMP      stored109
+
+around112:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+	JMP      stored111
+
+around114:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+	JMP      stored113
+
+around116:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+	JMP      stored115
+
+around119:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -1373,45 +1360,50 @@ around123:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored90
 
-stored124:
-	JMP stored92
+around120:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	VMOVNTDQ Z0, 192(DX)
+	JMP      stored90
 
-tooMany75:
+tooMany73:
 	MOVQ DI, results+24(FP)
 
-over76:
+over74:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide125
+	JNE   wide121
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip126
+	JEQ   skip122
 	ADDQ  $-256, to+56(FP)
 
-skip126:
-wide125:
+skip122:
+wide121:
 	SUBQ $0x00000080, R9
 
-narrower73:
+narrower71:
 	CMPQ R9, $0x00000060
-	JLT  narrower128
+	JLT  narrower124
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over131
+	JGE  over127
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result129:
+result125:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many132
+	JGT  many128
 
-few133:
+few129:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1419,9 +1411,9 @@ few133:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty135
+	JGE     empty131
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none136
+	JEQ     none132
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1432,9 +1424,9 @@ few133:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows138
+	JGE     rows134
 
-row137:
+row133:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1461,13 +1453,13 @@ row137:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row137
+	JLT          row133
 
-rows138:
+rows134:
 	CMPQ R11, SI
-	JGE  rows140
+	JGE  rows136
 
-row139:
+row135:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -1486,21 +1478,21 @@ row139:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row139
+	JLT          row135
 
-rows140:
-	JMP summed134
+rows136:
+	JMP summed130
 
-none136:
+none132:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows142
+	JGE     rows138
 
-row141:
+row137:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1519,13 +1511,13 @@ row141:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row141
+	JLT        row137
 
-rows142:
+rows138:
 	CMPQ R10, SI
-	JGE  rows144
+	JGE  rows140
 
-row143:
+row139:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1536,64 +1528,64 @@ row143:
 	VADDPS 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row143
+	JLT    row139
 
-rows144:
-summed134:
-summed145:
+rows140:
+summed130:
+summed141:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special148
+	JNE  special144
 
-final146:
+final142:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around146
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored150
 
-around149:
+stored145:
+stored143:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result125
+	JMP  over127
+
+many128:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany126
+	JMP   few129
+
+around146:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
+	JMP      stored145
 
-stored150:
-stored147:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result129
-	JMP  over131
-
-many132:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany130
-	JMP   few133
-
-special148:
+special144:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow151
+	JEQ     narrow147
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored147
+	JMP     stored143
 
-narrow151:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip152
+	JEQ          skip148
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty153
+	JEQ          empty149
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -1605,12 +1597,12 @@ narrow151:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty153:
-skip152:
+empty149:
+skip148:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip154
+	JEQ       skip150
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip155
+	JEQ       skip151
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -1630,7 +1622,7 @@ skip152:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip155:
+skip151:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -1645,14 +1637,10 @@ skip155:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around156
+	JNE           around153
 	VMOVDQU64     Z6, (DX)
-	JMP           stored157
 
-around156:
-	VMOVNTDQ Z6, (DX)
-
-stored157:
+stored152:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -1667,14 +1655,10 @@ stored157:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around158
+	JNE           around155
 	VMOVDQU64     Z6, 64(DX)
-	JMP           stored159
 
-around158:
-	VMOVNTDQ Z6, 64(DX)
-
-stored159:
+stored154:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -1689,21 +1673,17 @@ stored159:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around160
+	JNE           around157
 	VMOVDQU64     Z6, 128(DX)
-	JMP           stored161
 
-around160:
-	VMOVNTDQ Z6, 128(DX)
+stored156:
+	JMP stored143
 
-stored161:
-	JMP stored147
-
-skip154:
+skip150:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip162
+	JEQ       skip158
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip159
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -1717,51 +1697,36 @@ skip154:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip163:
+skip159:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around161
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored165
 
-around164:
-	VMOVNTDQ Y6, (DX)
-	VMOVNTDQ Y7, 32(DX)
-
-stored165:
+stored160:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around166
+	JNE       around163
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored167
 
-around166:
-	VMOVNTDQ Y6, 64(DX)
-	VMOVNTDQ Y7, 96(DX)
-
-stored167:
+stored162:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around165
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored169
 
-around168:
-	VMOVNTDQ Y6, 128(DX)
-	VMOVNTDQ Y7, 160(DX)
+stored164:
+	JMP stored143
 
-stored169:
-	JMP stored147
-
-skip162:
+skip158:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip170
+	JEQ     skip166
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -1775,94 +1740,117 @@ skip162:
 	VMOVUPS 320(DX), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip170:
-	JMP final146
+skip166:
+	JMP final142
 
-empty135:
+empty131:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed145
+	JNE       summed141
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip171
+	JNE       narrow167
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around172
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	VMOVDQU64 Z0, 128(DX)
-	JMP       stored173
-
-around172:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-	VMOVNTDQ Z0, 128(DX)
-
-stored173:
-	JMP stored147
-
-skip171:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around174
+	JNE       around168
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored175
+	JMP       stored143
 
-around174:
+narrow167:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around169
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	VMOVDQU64 Z0, 128(DX)
+	JMP       stored143
+
+around153:
+	VMOVNTDQ Z6, (DX)
+	JMP      stored152
+
+around155:
+	VMOVNTDQ Z6, 64(DX)
+	JMP      stored154
+
+around157:
+	VMOVNTDQ Z6, 128(DX)
+	JMP      stored156
+
+around161:
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
+	JMP      stored160
+
+around163:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
+	JMP      stored162
+
+around165:
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
+	JMP      stored164
+
+around168:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
+	JMP      stored143
 
-stored175:
-	JMP stored147
+around169:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	VMOVNTDQ Z0, 128(DX)
+	JMP      stored143
 
-tooMany130:
+tooMany126:
 	MOVQ DI, results+24(FP)
 
-over131:
+over127:
 	ADDQ  $0x00000180, R8
 	ADDQ  $+384, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide176
+	JNE   wide170
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip177
+	JEQ   skip171
 	ADDQ  $-192, to+56(FP)
 
-skip177:
-wide176:
+skip171:
+wide170:
 	SUBQ $0x00000060, R9
 
-narrower128:
+narrower124:
 	CMPQ R9, $0x00000040
-	JLT  narrower179
+	JLT  narrower173
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over182
+	JGE  over176
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result180:
+result174:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many183
+	JGT  many177
 
-few184:
+few178:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty186
+	JGE     empty180
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none187
+	JEQ     none181
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1873,9 +1861,9 @@ few184:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows189
+	JGE     rows183
 
-row188:
+row182:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -1896,13 +1884,13 @@ row188:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row188
+	JLT          row182
 
-rows189:
+rows183:
 	CMPQ R11, SI
-	JGE  rows191
+	JGE  rows185
 
-row190:
+row184:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -1917,21 +1905,21 @@ row190:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row190
+	JLT          row184
 
-rows191:
-	JMP summed185
+rows185:
+	JMP summed179
 
-none187:
+none181:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows193
+	JGE     rows187
 
-row192:
+row186:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -1946,13 +1934,13 @@ row192:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row192
+	JLT        row186
 
-rows193:
+rows187:
 	CMPQ R10, SI
-	JGE  rows195
+	JGE  rows189
 
-row194:
+row188:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -1961,58 +1949,58 @@ row194:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row194
+	JLT    row188
 
-rows195:
-summed185:
-summed196:
+rows189:
+summed179:
+summed190:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special199
+	JNE  special193
 
-final197:
+final191:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around200
+	JNE       around195
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored201
 
-around200:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored201:
-stored198:
+stored194:
+stored192:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result180
-	JMP  over182
+	JLT  result174
+	JMP  over176
 
-many183:
+many177:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany181
-	JMP   few184
+	JEQ   tooMany175
+	JMP   few178
 
-special199:
+around195:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored194
+
+special193:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow202
+	JEQ     narrow196
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored198
+	JMP     stored192
 
-narrow202:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip203
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty204
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -2022,12 +2010,12 @@ narrow202:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty204:
-skip203:
+empty198:
+skip197:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip205
+	JEQ       skip199
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip206
+	JEQ       skip200
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -2041,7 +2029,7 @@ skip203:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip206:
+skip200:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -2056,14 +2044,10 @@ skip206:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around207
+	JNE           around202
 	VMOVDQU64     Z4, (DX)
-	JMP           stored208
 
-around207:
-	VMOVNTDQ Z4, (DX)
-
-stored208:
+stored201:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -2078,21 +2062,17 @@ stored208:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around209
+	JNE           around204
 	VMOVDQU64     Z4, 64(DX)
-	JMP           stored210
 
-around209:
-	VMOVNTDQ Z4, 64(DX)
+stored203:
+	JMP stored192
 
-stored210:
-	JMP stored198
-
-skip205:
+skip199:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip211
+	JEQ       skip205
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip212
+	JEQ       skip206
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -2102,38 +2082,28 @@ skip205:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip212:
+skip206:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around213
+	JNE       around208
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored214
 
-around213:
-	VMOVNTDQ Y4, (DX)
-	VMOVNTDQ Y5, 32(DX)
-
-stored214:
+stored207:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around215
+	JNE       around210
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored216
 
-around215:
-	VMOVNTDQ Y4, 64(DX)
-	VMOVNTDQ Y5, 96(DX)
+stored209:
+	JMP stored192
 
-stored216:
-	JMP stored198
-
-skip211:
+skip205:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip217
+	JEQ     skip211
 	VMOVUPS (DX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(DX), Z4
@@ -2143,86 +2113,100 @@ skip211:
 	VMOVUPS 192(DX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip217:
-	JMP final197
+skip211:
+	JMP final191
 
-empty186:
+empty180:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed196
+	JNE       summed190
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip218
+	JNE       narrow212
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around219
-	VMOVDQU64 Z0, (DX)
-	VMOVDQU64 Z0, 64(DX)
-	JMP       stored220
-
-around219:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z0, 64(DX)
-
-stored220:
-	JMP stored198
-
-skip218:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around221
+	JNE       around213
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored222
+	JMP       stored192
 
-around221:
+narrow212:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around214
+	VMOVDQU64 Z0, (DX)
+	VMOVDQU64 Z0, 64(DX)
+	JMP       stored192
+
+around202:
+	VMOVNTDQ Z4, (DX)
+	JMP      stored201
+
+around204:
+	VMOVNTDQ Z4, 64(DX)
+	JMP      stored203
+
+around208:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+	JMP      stored207
+
+around210:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+	JMP      stored209
+
+around213:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored192
 
-stored222:
-	JMP stored198
+around214:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z0, 64(DX)
+	JMP      stored192
 
-tooMany181:
+tooMany175:
 	MOVQ DI, results+24(FP)
 
-over182:
+over176:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide223
+	JNE   wide215
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip224
+	JEQ   skip216
 	ADDQ  $-128, to+56(FP)
 
-skip224:
-wide223:
+skip216:
+wide215:
 	SUBQ $0x00000040, R9
 
-narrower179:
+narrower173:
 	CMPQ R9, $0x00000020
-	JLT  narrower226
+	JLT  narrower218
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over229
+	JGE  over221
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result227:
+result219:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many230
+	JGT  many222
 
-few231:
+few223:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty233
+	JGE     empty225
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none234
+	JEQ     none226
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2233,9 +2217,9 @@ few231:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows236
+	JGE     rows228
 
-row235:
+row227:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2250,13 +2234,13 @@ row235:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row235
+	JLT          row227
 
-rows236:
+rows228:
 	CMPQ R11, SI
-	JGE  rows238
+	JGE  rows230
 
-row237:
+row229:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2267,7 +2251,7 @@ row237:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows238
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2278,7 +2262,7 @@ row237:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows238
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2289,7 +2273,7 @@ row237:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows238
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -2300,21 +2284,21 @@ row237:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row237
+	JLT          row229
 
-rows238:
-	JMP summed232
+rows230:
+	JMP summed224
 
-none234:
+none226:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows240
+	JGE     rows232
 
-row239:
+row231:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2325,86 +2309,86 @@ row239:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row239
+	JLT        row231
 
-rows240:
+rows232:
 	CMPQ R10, SI
-	JGE  rows242
+	JGE  rows234
 
-row241:
+row233:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows242
+	JGE    rows234
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows242
+	JGE    rows234
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows242
+	JGE    rows234
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row241
+	JLT    row233
 
-rows242:
-summed232:
-summed243:
+rows234:
+summed224:
+summed235:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special246
+	JNE  special238
 
-final244:
+final236:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around247
+	JNE       around240
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored248
 
-around247:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored248:
-stored245:
+stored239:
+stored237:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result219
+	JMP  over221
 
-many230:
+many222:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany228
-	JMP   few231
+	JEQ   tooMany220
+	JMP   few223
 
-special246:
+around240:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored239
+
+special238:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow249
+	JEQ     narrow241
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored245
+	JMP     stored237
 
-narrow249:
+narrow241:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip250
+	JEQ          skip242
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty251
+	JEQ          empty243
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -2412,12 +2396,12 @@ narrow249:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty251:
-skip250:
+empty243:
+skip242:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip252
+	JEQ       skip244
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip253
+	JEQ       skip245
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -2425,7 +2409,7 @@ skip250:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip253:
+skip245:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -2440,123 +2424,119 @@ skip253:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around254
+	JNE           around247
 	VMOVDQU64     Z2, (DX)
-	JMP           stored255
 
-around254:
-	VMOVNTDQ Z2, (DX)
+stored246:
+	JMP stored237
 
-stored255:
-	JMP stored245
-
-skip252:
+skip244:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip256
+	JEQ       skip248
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip257
+	JEQ       skip249
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip257:
+skip249:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around258
+	JNE       around251
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored259
 
-around258:
-	VMOVNTDQ Y2, (DX)
-	VMOVNTDQ Y3, 32(DX)
+stored250:
+	JMP stored237
 
-stored259:
-	JMP stored245
-
-skip256:
+skip248:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip260
+	JEQ     skip252
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(DX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip260:
-	JMP final244
+skip252:
+	JMP final236
 
-empty233:
+empty225:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed243
+	JNE       summed235
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip261
+	JNE       narrow253
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around262
-	VMOVDQU64 Z0, (DX)
-	JMP       stored263
-
-around262:
-	VMOVNTDQ Z0, (DX)
-
-stored263:
-	JMP stored245
-
-skip261:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around264
+	JNE       around254
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored265
+	JMP       stored237
 
-around264:
+narrow253:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around255
+	VMOVDQU64 Z0, (DX)
+	JMP       stored237
+
+around247:
+	VMOVNTDQ Z2, (DX)
+	JMP      stored246
+
+around251:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+	JMP      stored250
+
+around254:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored237
 
-stored265:
-	JMP stored245
+around255:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored237
 
-tooMany228:
+tooMany220:
 	MOVQ DI, results+24(FP)
 
-over229:
+over221:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide266
+	JNE   wide256
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip267
+	JEQ   skip257
 	ADDQ  $-64, to+56(FP)
 
-skip267:
-wide266:
+skip257:
+wide256:
 	SUBQ $0x00000020, R9
 
-narrower226:
+narrower218:
 	CMPQ R9, $0x00000010
-	JLT  narrower269
+	JLT  narrower259
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over272
+	JGE  over262
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result270:
+result260:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many273
+	JGT  many263
 
-few274:
+few264:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty276
+	JGE     empty266
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none277
+	JEQ     none267
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2567,9 +2547,9 @@ few274:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows279
+	JGE     rows269
 
-row278:
+row268:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -2581,13 +2561,13 @@ row278:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row278
+	JLT          row268
 
-rows279:
+rows269:
 	CMPQ R11, SI
-	JGE  rows281
+	JGE  rows271
 
-row280:
+row270:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2596,7 +2576,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2605,7 +2585,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2614,7 +2594,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2623,7 +2603,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2632,7 +2612,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2641,7 +2621,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2650,7 +2630,7 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows281
+	JGE          rows271
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -2659,21 +2639,21 @@ row280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row280
+	JLT          row270
 
-rows281:
-	JMP summed275
+rows271:
+	JMP summed265
 
-none277:
+none267:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows283
+	JGE     rows273
 
-row282:
+row272:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -2682,120 +2662,120 @@ row282:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row282
+	JLT        row272
 
-rows283:
+rows273:
 	CMPQ R10, SI
-	JGE  rows285
+	JGE  rows275
 
-row284:
+row274:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows285
+	JGE    rows275
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row284
+	JLT    row274
 
-rows285:
-summed275:
-summed286:
+rows275:
+summed265:
+summed276:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special289
+	JNE  special279
 
-final287:
+final277:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around290
+	JNE       around281
 	VMOVDQU64 Z0, (DX)
-	JMP       stored291
 
-around290:
-	VMOVNTDQ Z0, (DX)
-
-stored291:
-stored288:
+stored280:
+stored278:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result270
-	JMP  over272
+	JLT  result260
+	JMP  over262
 
-many273:
+many263:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany271
-	JMP   few274
+	JEQ   tooMany261
+	JMP   few264
 
-special289:
+around281:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored280
+
+special279:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow292
+	JEQ     narrow282
 	VMOVUPS Z0, (DX)
-	JMP     stored288
+	JMP     stored278
 
-narrow292:
+narrow282:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip293
+	JEQ          skip283
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty294
+	JEQ          empty284
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty294:
-skip293:
+empty284:
+skip283:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip295
+	JEQ       skip285
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip296
+	JEQ       skip286
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip296:
+skip286:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -2804,117 +2784,113 @@ skip296:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around297
+	JNE           around288
 	VMOVDQU64     Y1, (DX)
-	JMP           stored298
 
-around297:
-	VMOVNTDQ Y1, (DX)
+stored287:
+	JMP stored278
 
-stored298:
-	JMP stored288
-
-skip295:
+skip285:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip299
+	JEQ       skip289
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip300
+	JEQ       skip290
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip300:
+skip290:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around301
+	JNE       around292
 	VMOVDQU64 Y1, (DX)
-	JMP       stored302
 
-around301:
-	VMOVNTDQ Y1, (DX)
+stored291:
+	JMP stored278
 
-stored302:
-	JMP stored288
-
-skip299:
+skip289:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip303
+	JEQ     skip293
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip303:
-	JMP final287
+skip293:
+	JMP final277
 
-empty276:
+empty266:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed286
+	JNE       summed276
 	TESTQ     $0x000000c0, mode+80(FP)
-	JEQ       skip304
+	JNE       narrow294
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around305
-	VMOVDQU64 Y0, (DX)
-	JMP       stored306
-
-around305:
-	VMOVNTDQ Y0, (DX)
-
-stored306:
-	JMP stored288
-
-skip304:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around307
+	JNE       around295
 	VMOVDQU64 Z0, (DX)
-	JMP       stored308
+	JMP       stored278
 
-around307:
+narrow294:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around296
+	VMOVDQU64 Y0, (DX)
+	JMP       stored278
+
+around288:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored287
+
+around292:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored291
+
+around295:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored278
 
-stored308:
-	JMP stored288
+around296:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored278
 
-tooMany271:
+tooMany261:
 	MOVQ DI, results+24(FP)
 
-over272:
+over262:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide309
+	JNE   wide297
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip310
+	JEQ   skip298
 	ADDQ  $-32, to+56(FP)
 
-skip310:
-wide309:
+skip298:
+wide297:
 	SUBQ $0x00000010, R9
 
-narrower269:
+narrower259:
 	TESTQ R9, R9
-	JLE   done311
+	JLE   done299
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over314
+	JGE   over302
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result312:
+result300:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many315
+	JGT  many303
 
-few316:
+few304:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty318
+	JGE     empty306
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none307
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -2925,9 +2901,9 @@ few316:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows321
+	JGE     rows309
 
-row320:
+row308:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -2940,13 +2916,13 @@ row320:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row320
+	JLT          row308
 
-rows321:
+rows309:
 	CMPQ R10, SI
-	JGE  rows323
+	JGE  rows311
 
-row322:
+row310:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2956,7 +2932,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2966,7 +2942,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2976,7 +2952,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2986,7 +2962,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -2996,7 +2972,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -3006,7 +2982,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -3016,7 +2992,7 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows323
+	JGE          rows311
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -3026,21 +3002,21 @@ row322:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row322
+	JLT          row310
 
-rows323:
-	JMP summed317
+rows311:
+	JMP summed305
 
-none319:
+none307:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows325
+	JGE     rows313
 
-row324:
+row312:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -3050,121 +3026,121 @@ row324:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row324
+	JLT        row312
 
-rows325:
+rows313:
 	CMPQ R9, SI
-	JGE  rows327
+	JGE  rows315
 
-row326:
+row314:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows327
+	JGE       rows315
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row326
+	JLT       row314
 
-rows327:
-summed317:
-summed328:
+rows315:
+summed305:
+summed316:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special331
+	JNE  special319
 
-final329:
+final317:
 	VMOVUPS Z0, K1, (DX)
 
-stored330:
+stored318:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result312
-	JMP  over314
+	JLT  result300
+	JMP  over302
 
-many315:
+many303:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany313
-	JMP   few316
+	JEQ   tooMany301
+	JMP   few304
 
-special331:
+special319:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow332
+	JEQ     narrow320
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored330
+	JMP     stored318
 
-narrow332:
+narrow320:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip333
+	JEQ          skip321
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty334
+	JEQ          empty322
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty334:
-skip333:
+empty322:
+skip321:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip335
+	JEQ         skip323
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip336
+	JEQ         skip324
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip336:
+skip324:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -3173,38 +3149,38 @@ skip336:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored330
+	JMP           stored318
 
-skip335:
+skip323:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip337
+	JEQ         skip325
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip338
+	JEQ         skip326
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip338:
+skip326:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored330
+	JMP       stored318
 
-skip337:
+skip325:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip339
+	JEQ       skip327
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip339:
-	JMP final329
+skip327:
+	JMP final317
 
-empty318:
-	JMP summed328
+empty306:
+	JMP summed316
 
-tooMany313:
+tooMany301:
 	MOVQ DI, results+24(FP)
 
-over314:
-done311:
+over302:
+done299:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -3301,32 +3277,32 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none340
+	JEQ   none328
 	SUBQ  CX, DX
 
-none340:
+none328:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile341:
+tile329:
 	CMPQ R10, $0x00000080
-	JLT  narrower342
+	JLT  narrower330
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over345
+	JGE  over333
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result343:
+result331:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many346
+	JGT  many334
 
-few347:
+few335:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3336,7 +3312,7 @@ few347:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty348
+	JGE     empty336
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3347,9 +3323,9 @@ few347:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows350
+	JGE     rows338
 
-row349:
+row337:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3392,13 +3368,13 @@ row349:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row349
+	JLT          row337
 
-rows350:
+rows338:
 	CMPQ R13, DI
-	JGE  rows352
+	JGE  rows340
 
-row351:
+row339:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3431,16 +3407,16 @@ row351:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row351
+	JLT          row339
 
-rows352:
-summed353:
+rows340:
+summed341:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special356
+	JNE  special344
 
-final354:
+final342:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around357
+	JNE       around346
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -3449,9 +3425,22 @@ final354:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored358
 
-around357:
+stored345:
+stored343:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result331
+	JMP  over333
+
+many334:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany332
+	JMP   few335
+
+around346:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -3460,24 +3449,11 @@ around357:
 	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
+	JMP      stored345
 
-stored358:
-stored355:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result343
-	JMP  over345
-
-many346:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany344
-	JMP   few347
-
-special356:
+special344:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow359
+	JEQ     narrow347
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -3486,14 +3462,14 @@ special356:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored355
+	JMP     stored343
 
-narrow359:
+narrow347:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip360
+	JEQ          skip348
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty361
+	JEQ          empty349
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -3507,12 +3483,12 @@ narrow359:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty361:
-skip360:
+empty349:
+skip348:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip362
+	JEQ       skip350
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip363
+	JEQ       skip351
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -3538,7 +3514,7 @@ skip360:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip363:
+skip351:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -3553,14 +3529,10 @@ skip363:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around364
+	JNE           around353
 	VMOVDQU64     Z8, (BX)
-	JMP           stored365
 
-around364:
-	VMOVNTDQ Z8, (BX)
-
-stored365:
+stored352:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -3575,14 +3547,10 @@ stored365:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around366
+	JNE           around355
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored367
 
-around366:
-	VMOVNTDQ Z8, 64(BX)
-
-stored367:
+stored354:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -3597,14 +3565,10 @@ stored367:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around368
+	JNE           around357
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored369
 
-around368:
-	VMOVNTDQ Z8, 128(BX)
-
-stored369:
+stored356:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -3619,21 +3583,17 @@ stored369:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around370
+	JNE           around359
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored371
 
-around370:
-	VMOVNTDQ Z8, 192(BX)
+stored358:
+	JMP stored343
 
-stored371:
-	JMP stored355
-
-skip362:
+skip350:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip372
+	JEQ       skip360
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip373
+	JEQ       skip361
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -3651,64 +3611,44 @@ skip362:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip373:
+skip361:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around374
+	JNE       around363
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored375
 
-around374:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored375:
+stored362:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around376
+	JNE       around365
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored377
 
-around376:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored377:
+stored364:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around378
+	JNE       around367
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored379
 
-around378:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored379:
+stored366:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around380
+	JNE       around369
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored381
 
-around380:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
+stored368:
+	JMP stored343
 
-stored381:
-	JMP stored355
-
-skip372:
+skip360:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip382
+	JEQ     skip370
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -3726,34 +3666,16 @@ skip372:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip382:
-	JMP final354
+skip370:
+	JMP final342
 
-empty348:
+empty336:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed353
+	JNE       summed341
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip383
+	JNE       narrow371
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around384
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	VMOVDQU64 Z0, 128(BX)
-	VMOVDQU64 Z0, 192(BX)
-	JMP       stored385
-
-around384:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-	VMOVNTDQ Z0, 128(BX)
-	VMOVNTDQ Z0, 192(BX)
-
-stored385:
-	JMP stored355
-
-skip383:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around386
+	JNE       around372
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -3762,9 +3684,54 @@ skip383:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored387
+	JMP       stored343
 
-around386:
+narrow371:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around373
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored343
+
+around353:
+	VMOVNTDQ Z8, (BX)
+	JMP      stored352
+
+around355:
+	VMOVNTDQ Z8, 64(BX)
+	JMP      stored354
+
+around357:
+	VMOVNTDQ Z8, 128(BX)
+	JMP      stored356
+
+around359:
+	VMOVNTDQ Z8, 192(BX)
+	JMP      stored358
+
+around363:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	JMP      stored362
+
+around365:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+	JMP      stored364
+
+around367:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+	JMP      stored366
+
+around369:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+	JMP      stored368
+
+around372:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -3773,52 +3740,57 @@ around386:
 	VMOVNTDQ Z0, 320(BX)
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
+	JMP      stored343
 
-stored387:
-	JMP stored355
+around373:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	JMP      stored343
 
-tooMany344:
+tooMany332:
 	MOVQ R8, results+24(FP)
 
-over345:
+over333:
 	ADDQ  $0x00000200, R9
 	ADDQ  $+512, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide388
+	JNE   wide374
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip389
+	JEQ   skip375
 	ADDQ  $-256, to+72(FP)
 
-skip389:
-wide388:
+skip375:
+wide374:
 	SUBQ $0x00000080, R10
-	JMP  tile341
+	JMP  tile329
 
-narrower342:
+narrower330:
 	CMPQ R10, $0x00000040
-	JLT  narrower391
+	JLT  narrower377
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over394
+	JGE  over380
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result392:
+result378:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many395
+	JGT  many381
 
-few396:
+few382:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty397
+	JGE     empty383
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -3829,9 +3801,9 @@ few396:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows399
+	JGE     rows385
 
-row398:
+row384:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -3858,13 +3830,13 @@ row398:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row398
+	JLT          row384
 
-rows399:
+rows385:
 	CMPQ R13, DI
-	JGE  rows401
+	JGE  rows387
 
-row400:
+row386:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -3885,57 +3857,57 @@ row400:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row400
+	JLT          row386
 
-rows401:
-summed402:
+rows387:
+summed388:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special405
+	JNE  special391
 
-final403:
+final389:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around406
+	JNE       around393
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored407
 
-around406:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored407:
-stored404:
+stored392:
+stored390:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result378
+	JMP  over380
 
-many395:
+many381:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
-	JMP   few396
+	JEQ   tooMany379
+	JMP   few382
 
-special405:
+around393:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	JMP      stored392
+
+special391:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
+	JEQ     narrow394
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored404
+	JMP     stored390
 
-narrow408:
+narrow394:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip409
+	JEQ          skip395
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty410
+	JEQ          empty396
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -3945,12 +3917,12 @@ narrow408:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty410:
-skip409:
+empty396:
+skip395:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip411
+	JEQ       skip397
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip412
+	JEQ       skip398
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -3964,7 +3936,7 @@ skip409:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip412:
+skip398:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -3979,14 +3951,10 @@ skip412:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around413
+	JNE           around400
 	VMOVDQU64     Z4, (BX)
-	JMP           stored414
 
-around413:
-	VMOVNTDQ Z4, (BX)
-
-stored414:
+stored399:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -4001,21 +3969,17 @@ stored414:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around415
+	JNE           around402
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored416
 
-around415:
-	VMOVNTDQ Z4, 64(BX)
+stored401:
+	JMP stored390
 
-stored416:
-	JMP stored404
-
-skip411:
+skip397:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip417
+	JEQ       skip403
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip418
+	JEQ       skip404
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -4025,38 +3989,28 @@ skip411:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip418:
+skip404:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around419
+	JNE       around406
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored420
 
-around419:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored420:
+stored405:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around421
+	JNE       around408
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored422
 
-around421:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
+stored407:
+	JMP stored390
 
-stored422:
-	JMP stored404
-
-skip417:
+skip403:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip423
+	JEQ     skip409
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -4066,84 +4020,98 @@ skip417:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip423:
-	JMP final403
+skip409:
+	JMP final389
 
-empty397:
+empty383:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed402
+	JNE       summed388
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip424
+	JNE       narrow410
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around425
-	VMOVDQU64 Z0, (BX)
-	VMOVDQU64 Z0, 64(BX)
-	JMP       stored426
-
-around425:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z0, 64(BX)
-
-stored426:
-	JMP stored404
-
-skip424:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around427
+	JNE       around411
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored428
+	JMP       stored390
 
-around427:
+narrow410:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around412
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored390
+
+around400:
+	VMOVNTDQ Z4, (BX)
+	JMP      stored399
+
+around402:
+	VMOVNTDQ Z4, 64(BX)
+	JMP      stored401
+
+around406:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	JMP      stored405
+
+around408:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+	JMP      stored407
+
+around411:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored390
 
-stored428:
-	JMP stored404
+around412:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	JMP      stored390
 
-tooMany393:
+tooMany379:
 	MOVQ R8, results+24(FP)
 
-over394:
+over380:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide429
+	JNE   wide413
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip430
+	JEQ   skip414
 	ADDQ  $-128, to+72(FP)
 
-skip430:
-wide429:
+skip414:
+wide413:
 	SUBQ $0x00000040, R10
 
-narrower391:
+narrower377:
 	CMPQ R10, $0x00000020
-	JLT  narrower432
+	JLT  narrower416
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over435
+	JGE  over419
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result433:
+result417:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many436
+	JGT  many420
 
-few437:
+few421:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty438
+	JGE     empty422
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4154,9 +4122,9 @@ few437:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows440
+	JGE     rows424
 
-row439:
+row423:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4175,13 +4143,13 @@ row439:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row439
+	JLT          row423
 
-rows440:
+rows424:
 	CMPQ R13, DI
-	JGE  rows442
+	JGE  rows426
 
-row441:
+row425:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4196,7 +4164,7 @@ row441:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows442
+	JGE          rows426
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4211,7 +4179,7 @@ row441:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows442
+	JGE          rows426
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4226,7 +4194,7 @@ row441:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows442
+	JGE          rows426
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4241,51 +4209,51 @@ row441:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row441
+	JLT          row425
 
-rows442:
-summed443:
+rows426:
+summed427:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special446
+	JNE  special430
 
-final444:
+final428:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around447
+	JNE       around432
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored448
 
-around447:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored448:
-stored445:
+stored431:
+stored429:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result433
-	JMP  over435
+	JLT  result417
+	JMP  over419
 
-many436:
+many420:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany434
-	JMP   few437
+	JEQ   tooMany418
+	JMP   few421
 
-special446:
+around432:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	JMP      stored431
+
+special430:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow449
+	JEQ     narrow433
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored445
+	JMP     stored429
 
-narrow449:
+narrow433:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip450
+	JEQ          skip434
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty451
+	JEQ          empty435
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -4293,12 +4261,12 @@ narrow449:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty451:
-skip450:
+empty435:
+skip434:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip452
+	JEQ       skip436
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip453
+	JEQ       skip437
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -4306,7 +4274,7 @@ skip450:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip453:
+skip437:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -4321,121 +4289,117 @@ skip453:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around454
+	JNE           around439
 	VMOVDQU64     Z2, (BX)
-	JMP           stored455
 
-around454:
-	VMOVNTDQ Z2, (BX)
+stored438:
+	JMP stored429
 
-stored455:
-	JMP stored445
-
-skip452:
+skip436:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip456
+	JEQ       skip440
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip457
+	JEQ       skip441
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip457:
+skip441:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around458
+	JNE       around443
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored459
 
-around458:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
+stored442:
+	JMP stored429
 
-stored459:
-	JMP stored445
-
-skip456:
+skip440:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip460
+	JEQ     skip444
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip460:
-	JMP final444
+skip444:
+	JMP final428
 
-empty438:
+empty422:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed443
+	JNE       summed427
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip461
+	JNE       narrow445
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around462
-	VMOVDQU64 Z0, (BX)
-	JMP       stored463
-
-around462:
-	VMOVNTDQ Z0, (BX)
-
-stored463:
-	JMP stored445
-
-skip461:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around464
+	JNE       around446
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored465
+	JMP       stored429
 
-around464:
+narrow445:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around447
+	VMOVDQU64 Z0, (BX)
+	JMP       stored429
+
+around439:
+	VMOVNTDQ Z2, (BX)
+	JMP      stored438
+
+around443:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	JMP      stored442
+
+around446:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored429
 
-stored465:
-	JMP stored445
+around447:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored429
 
-tooMany434:
+tooMany418:
 	MOVQ R8, results+24(FP)
 
-over435:
+over419:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide466
+	JNE   wide448
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip467
+	JEQ   skip449
 	ADDQ  $-64, to+72(FP)
 
-skip467:
-wide466:
+skip449:
+wide448:
 	SUBQ $0x00000020, R10
 
-narrower432:
+narrower416:
 	CMPQ R10, $0x00000010
-	JLT  narrower469
+	JLT  narrower451
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over472
+	JGE  over454
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result470:
+result452:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many473
+	JGT  many455
 
-few474:
+few456:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty475
+	JGE     empty457
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4446,9 +4410,9 @@ few474:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows477
+	JGE     rows459
 
-row476:
+row458:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4463,13 +4427,13 @@ row476:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row476
+	JLT          row458
 
-rows477:
+rows459:
 	CMPQ R13, DI
-	JGE  rows479
+	JGE  rows461
 
-row478:
+row460:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4481,7 +4445,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4493,7 +4457,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4505,7 +4469,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4517,7 +4481,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4529,7 +4493,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4541,7 +4505,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4553,7 +4517,7 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows479
+	JGE          rows461
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4565,65 +4529,65 @@ row478:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row478
+	JLT          row460
 
-rows479:
-summed480:
+rows461:
+summed462:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special483
+	JNE  special465
 
-final481:
+final463:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around484
+	JNE       around467
 	VMOVDQU64 Z0, (BX)
-	JMP       stored485
 
-around484:
-	VMOVNTDQ Z0, (BX)
-
-stored485:
-stored482:
+stored466:
+stored464:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result470
-	JMP  over472
+	JLT  result452
+	JMP  over454
 
-many473:
+many455:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany471
-	JMP   few474
+	JEQ   tooMany453
+	JMP   few456
 
-special483:
+around467:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored466
+
+special465:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow486
+	JEQ     narrow468
 	VMOVUPS Z0, (BX)
-	JMP     stored482
+	JMP     stored464
 
-narrow486:
+narrow468:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip487
+	JEQ          skip469
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty488
+	JEQ          empty470
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty488:
-skip487:
+empty470:
+skip469:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip489
+	JEQ       skip471
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip490
+	JEQ       skip472
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip490:
+skip472:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -4632,115 +4596,111 @@ skip490:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around491
+	JNE           around474
 	VMOVDQU64     Y1, (BX)
-	JMP           stored492
 
-around491:
-	VMOVNTDQ Y1, (BX)
+stored473:
+	JMP stored464
 
-stored492:
-	JMP stored482
-
-skip489:
+skip471:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip493
+	JEQ       skip475
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip494
+	JEQ       skip476
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip494:
+skip476:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around495
+	JNE       around478
 	VMOVDQU64 Y1, (BX)
-	JMP       stored496
 
-around495:
-	VMOVNTDQ Y1, (BX)
+stored477:
+	JMP stored464
 
-stored496:
-	JMP stored482
-
-skip493:
+skip475:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip497
+	JEQ     skip479
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip497:
-	JMP final481
+skip479:
+	JMP final463
 
-empty475:
+empty457:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed480
+	JNE       summed462
 	TESTQ     $0x000000c0, mode+96(FP)
-	JEQ       skip498
+	JNE       narrow480
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around499
-	VMOVDQU64 Y0, (BX)
-	JMP       stored500
-
-around499:
-	VMOVNTDQ Y0, (BX)
-
-stored500:
-	JMP stored482
-
-skip498:
-	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around501
+	JNE       around481
 	VMOVDQU64 Z0, (BX)
-	JMP       stored502
+	JMP       stored464
 
-around501:
+narrow480:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around482
+	VMOVDQU64 Y0, (BX)
+	JMP       stored464
+
+around474:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored473
+
+around478:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored477
+
+around481:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored464
 
-stored502:
-	JMP stored482
+around482:
+	VMOVNTDQ Y0, (BX)
+	JMP      stored464
 
-tooMany471:
+tooMany453:
 	MOVQ R8, results+24(FP)
 
-over472:
+over454:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide503
+	JNE   wide483
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip504
+	JEQ   skip484
 	ADDQ  $-32, to+72(FP)
 
-skip504:
-wide503:
+skip484:
+wide483:
 	SUBQ $0x00000010, R10
 
-narrower469:
+narrower451:
 	TESTQ R10, R10
-	JLE   done505
+	JLE   done485
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over508
+	JGE   over488
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result506:
+result486:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many509
+	JGT  many489
 
-few510:
+few490:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty511
+	JGE     empty491
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -4751,9 +4711,9 @@ few510:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows513
+	JGE     rows493
 
-row512:
+row492:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -4768,13 +4728,13 @@ row512:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row512
+	JLT          row492
 
-rows513:
+rows493:
 	CMPQ R13, DI
-	JGE  rows515
+	JGE  rows495
 
-row514:
+row494:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4786,7 +4746,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4798,7 +4758,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4810,7 +4770,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4822,7 +4782,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4834,7 +4794,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4846,7 +4806,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4858,7 +4818,7 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows515
+	JGE          rows495
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -4870,58 +4830,58 @@ row514:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row514
+	JLT          row494
 
-rows515:
-summed516:
+rows495:
+summed496:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special519
+	JNE  special499
 
-final517:
+final497:
 	VMOVUPS Z0, K1, (BX)
 
-stored518:
+stored498:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result506
-	JMP  over508
+	JLT  result486
+	JMP  over488
 
-many509:
+many489:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany507
-	JMP   few510
+	JEQ   tooMany487
+	JMP   few490
 
-special519:
+special499:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow520
+	JEQ     narrow500
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored518
+	JMP     stored498
 
-narrow520:
+narrow500:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip521
+	JEQ          skip501
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty522
+	JEQ          empty502
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty522:
-skip521:
+empty502:
+skip501:
 	TESTQ       $0x00000040, mode+96(FP)
-	JEQ         skip523
+	JEQ         skip503
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip524
+	JEQ         skip504
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip524:
+skip504:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -4930,38 +4890,38 @@ skip524:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
-	JMP           stored518
+	JMP           stored498
 
-skip523:
+skip503:
 	TESTQ       $0x00000080, mode+96(FP)
-	JEQ         skip525
+	JEQ         skip505
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip526
+	JEQ         skip506
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip526:
+skip506:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
-	JMP       stored518
+	JMP       stored498
 
-skip525:
+skip505:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip527
+	JEQ       skip507
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip527:
-	JMP final517
+skip507:
+	JMP final497
 
-empty511:
-	JMP summed516
+empty491:
+	JMP summed496
 
-tooMany507:
+tooMany487:
 	MOVQ R8, results+24(FP)
 
-over508:
-done505:
+over488:
+done485:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -4984,30 +4944,30 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none528
+	JEQ   none508
 	SUBQ  CX, DX
 
-none528:
+none508:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile529:
+tile509:
 	CMPQ R10, $0x00000080
-	JLT  narrower530
+	JLT  narrower510
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over533
+	JGE  over513
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result531:
+result511:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty534
+	JGE          empty514
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5032,9 +4992,9 @@ result531:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows537
+	JGE          rows517
 
-row536:
+row516:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5090,13 +5050,13 @@ row536:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row536
+	JLT        row516
 
-rows537:
+rows517:
 	CMPQ R11, DI
-	JGE  rows539
+	JGE  rows519
 
-row538:
+row518:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -5142,9 +5102,9 @@ row538:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row538
+	JLT       row518
 
-rows539:
+rows519:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -5155,7 +5115,7 @@ rows539:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none540
+	JEQ           none520
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5262,10 +5222,10 @@ rows539:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none540:
-	JMP stored535
+none520:
+	JMP stored515
 
-empty534:
+empty514:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5284,7 +5244,7 @@ empty534:
 	VMOVUPS      Z6, 384(BX)
 	VMOVUPS      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none541
+	JEQ          none521
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5311,39 +5271,39 @@ empty534:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none541:
-stored535:
+none521:
+stored515:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result531
-	JMP  over533
+	JLT  result511
+	JMP  over513
 	MOVQ R8, results+24(FP)
 
-over533:
+over513:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile529
+	JMP  tile509
 
-narrower530:
+narrower510:
 	CMPQ R10, $0x00000040
-	JLT  narrower543
+	JLT  narrower523
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over546
+	JGE  over526
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result544:
+result524:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty547
+	JGE          empty527
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5360,9 +5320,9 @@ result544:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows550
+	JGE          rows530
 
-row549:
+row529:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5394,13 +5354,13 @@ row549:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row549
+	JLT        row529
 
-rows550:
+rows530:
 	CMPQ R11, DI
-	JGE  rows552
+	JGE  rows532
 
-row551:
+row531:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -5426,16 +5386,16 @@ row551:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row551
+	JLT       row531
 
-rows552:
+rows532:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none553
+	JEQ           none533
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5494,10 +5454,10 @@ rows552:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none553:
-	JMP stored548
+none533:
+	JMP stored528
 
-empty547:
+empty527:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -5508,7 +5468,7 @@ empty547:
 	VMOVUPS      Z2, 128(BX)
 	VMOVUPS      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none554
+	JEQ          none534
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5527,38 +5487,38 @@ empty547:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none554:
-stored548:
+none534:
+stored528:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result544
-	JMP  over546
+	JLT  result524
+	JMP  over526
 	MOVQ R8, results+24(FP)
 
-over546:
+over526:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower543:
+narrower523:
 	CMPQ R10, $0x00000020
-	JLT  narrower556
+	JLT  narrower536
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over559
+	JGE  over539
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result557:
+result537:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty560
+	JGE          empty540
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -5571,9 +5531,9 @@ result557:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows563
+	JGE          rows543
 
-row562:
+row542:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5593,13 +5553,13 @@ row562:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row562
+	JLT        row542
 
-rows563:
+rows543:
 	CMPQ R11, DI
-	JGE  rows565
+	JGE  rows545
 
-row564:
+row544:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5615,7 +5575,7 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows565
+	JGE       rows545
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5631,7 +5591,7 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows565
+	JGE       rows545
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5647,7 +5607,7 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows565
+	JGE       rows545
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -5663,14 +5623,14 @@ row564:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row564
+	JLT       row544
 
-rows565:
+rows545:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none566
+	JEQ           none546
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5705,17 +5665,17 @@ rows565:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none566:
-	JMP stored561
+none546:
+	JMP stored541
 
-empty560:
+empty540:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none567
+	JEQ          none547
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5730,38 +5690,38 @@ empty560:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none567:
-stored561:
+none547:
+stored541:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result557
-	JMP  over559
+	JLT  result537
+	JMP  over539
 	MOVQ R8, results+24(FP)
 
-over559:
+over539:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower556:
+narrower536:
 	CMPQ R10, $0x00000010
-	JLT  narrower569
+	JLT  narrower549
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over572
+	JGE  over552
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result570:
+result550:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty573
+	JGE          empty553
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5772,9 +5732,9 @@ result570:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows576
+	JGE          rows556
 
-row575:
+row555:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5788,13 +5748,13 @@ row575:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row575
+	JLT        row555
 
-rows576:
+rows556:
 	CMPQ R11, DI
-	JGE  rows578
+	JGE  rows558
 
-row577:
+row557:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5805,7 +5765,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5816,7 +5776,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5827,7 +5787,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5838,7 +5798,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5849,7 +5809,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5860,7 +5820,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5871,7 +5831,7 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows578
+	JGE       rows558
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -5882,13 +5842,13 @@ row577:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row577
+	JLT       row557
 
-rows578:
+rows558:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none579
+	JEQ           none559
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -5911,15 +5871,15 @@ rows578:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none579:
-	JMP stored574
+none559:
+	JMP stored554
 
-empty573:
+empty553:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none580
+	JEQ          none560
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -5932,41 +5892,41 @@ empty573:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none580:
-stored574:
+none560:
+stored554:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result570
-	JMP  over572
+	JLT  result550
+	JMP  over552
 	MOVQ R8, results+24(FP)
 
-over572:
+over552:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower569:
+narrower549:
 	TESTQ R10, R10
-	JLE   done581
+	JLE   done561
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over584
+	JGE   over564
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result582:
+result562:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty585
+	JGE          empty565
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -5977,9 +5937,9 @@ result582:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows588
+	JGE          rows568
 
-row587:
+row567:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -5993,13 +5953,13 @@ row587:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row587
+	JLT        row567
 
-rows588:
+rows568:
 	CMPQ R11, DI
-	JGE  rows590
+	JGE  rows570
 
-row589:
+row569:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6010,7 +5970,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6021,7 +5981,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6032,7 +5992,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6043,7 +6003,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6054,7 +6014,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6065,7 +6025,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6076,7 +6036,7 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows590
+	JGE       rows570
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -6087,13 +6047,13 @@ row589:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row589
+	JLT       row569
 
-rows590:
+rows570:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none591
+	JEQ           none571
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -6117,15 +6077,15 @@ rows590:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none591:
-	JMP stored586
+none571:
+	JMP stored566
 
-empty585:
+empty565:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none592
+	JEQ          none572
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -6139,18 +6099,18 @@ empty585:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none592:
-stored586:
+none572:
+stored566:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result582
-	JMP  over584
+	JLT  result562
+	JMP  over564
 	MOVQ R8, results+24(FP)
 
-over584:
-done581:
+over564:
+done561:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -6560,7 +6520,7 @@ summed19:
 
 final20:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around24
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -6577,9 +6537,22 @@ final20:
 	VMOVDQU64 Z13, 832(DX)
 	VMOVDQU64 Z14, 896(DX)
 	VMOVDQU64 Z15, 960(DX)
-	JMP       stored24
 
-around23:
+stored23:
+stored21:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result3
+	JMP  over5
+
+many6:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany4
+	JMP   few7
+
+around24:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -6596,20 +6569,7 @@ around23:
 	VMOVNTDQ Z13, 832(DX)
 	VMOVNTDQ Z14, 896(DX)
 	VMOVNTDQ Z15, 960(DX)
-
-stored24:
-stored21:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result3
-	JMP  over5
-
-many6:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany4
-	JMP   few7
+	JMP      stored23
 
 special22:
 	TESTQ   $0x00000008, mode+80(FP)
@@ -6720,7 +6680,7 @@ empty9:
 	VMOVDQU64 Z0, 832(DX)
 	VMOVDQU64 Z0, 896(DX)
 	VMOVDQU64 Z0, 960(DX)
-	JMP       stored30
+	JMP       stored21
 
 around29:
 	VMOVNTDQ Z0, (DX)
@@ -6739,9 +6699,7 @@ around29:
 	VMOVNTDQ Z0, 832(DX)
 	VMOVNTDQ Z0, 896(DX)
 	VMOVNTDQ Z0, 960(DX)
-
-stored30:
-	JMP stored21
+	JMP      stored21
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -6754,23 +6712,23 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower32
+	JLT  narrower31
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over34
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result33:
+result32:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many36
+	JGT  many35
 
-few37:
+few36:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6780,9 +6738,9 @@ few37:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty39
+	JGE     empty38
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none40
+	JEQ     none39
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -6793,9 +6751,9 @@ few37:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows42
+	JGE     rows41
 
-row41:
+row40:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -6828,13 +6786,13 @@ row41:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row41
+	JLT          row40
 
-rows42:
+rows41:
 	CMPQ R11, SI
-	JGE  rows44
+	JGE  rows43
 
-row43:
+row42:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z8
@@ -6857,21 +6815,21 @@ row43:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row43
+	JLT          row42
 
-rows44:
-	JMP summed38
+rows43:
+	JMP summed37
 
-none40:
+none39:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows46
+	JGE     rows45
 
-row45:
+row44:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -6894,13 +6852,13 @@ row45:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row45
+	JLT        row44
 
-rows46:
+rows45:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows47
 
-row47:
+row46:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -6913,15 +6871,15 @@ row47:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row47
+	JLT    row46
 
-rows48:
-summed38:
-summed49:
+rows47:
+summed37:
+summed48:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special52
+	JNE  special51
 
-final50:
+final49:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around53
 	VMOVDQU64 Z0, (DX)
@@ -6932,7 +6890,20 @@ final50:
 	VMOVDQU64 Z5, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z7, 448(DX)
-	JMP       stored54
+
+stored52:
+stored50:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result32
+	JMP  over34
+
+many35:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany33
+	JMP   few36
 
 around53:
 	VMOVNTDQ Z0, (DX)
@@ -6943,24 +6914,11 @@ around53:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
+	JMP      stored52
 
-stored54:
-stored51:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
-
-many36:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany34
-	JMP   few37
-
-special52:
+special51:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow55
+	JEQ     narrow54
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
@@ -6969,14 +6927,14 @@ special52:
 	VMOVUPD Z5, 320(DX)
 	VMOVUPD Z6, 384(DX)
 	VMOVUPD Z7, 448(DX)
-	JMP     stored51
+	JMP     stored50
 
-narrow55:
+narrow54:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip56
+	JEQ          skip55
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty57
+	JEQ          empty56
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   R10, X19, X19
@@ -6990,10 +6948,10 @@ narrow55:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty57:
-skip56:
+empty56:
+skip55:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip58
+	JEQ     skip57
 	VMOVUPD (DX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(DX), Z8
@@ -7011,14 +6969,14 @@ skip56:
 	VMOVUPD 448(DX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip58:
-	JMP final50
+skip57:
+	JMP final49
 
-empty39:
+empty38:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed49
+	JNE       summed48
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around59
+	JNE       around58
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -7027,9 +6985,9 @@ empty39:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored60
+	JMP       stored50
 
-around59:
+around58:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -7038,37 +6996,35 @@ around59:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
+	JMP      stored50
 
-stored60:
-	JMP stored51
-
-tooMany34:
+tooMany33:
 	MOVQ DI, results+24(FP)
 
-over35:
+over34:
 	ADDQ $0x00000200, R8
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower32:
+narrower31:
 	CMPQ R9, $0x00000030
-	JLT  narrower62
+	JLT  narrower60
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over65
+	JGE  over63
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result63:
+result61:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many66
+	JGT  many64
 
-few67:
+few65:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -7076,9 +7032,9 @@ few67:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty69
+	JGE     empty67
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none70
+	JEQ     none68
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7089,9 +7045,9 @@ few67:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows72
+	JGE     rows70
 
-row71:
+row69:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7118,13 +7074,13 @@ row71:
 	PREFETCHT0   320(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row71
+	JLT          row69
 
-rows72:
+rows70:
 	CMPQ R11, SI
-	JGE  rows74
+	JGE  rows72
 
-row73:
+row71:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z6
@@ -7143,21 +7099,21 @@ row73:
 	VADDPD       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row73
+	JLT          row71
 
-rows74:
-	JMP summed68
+rows72:
+	JMP summed66
 
-none70:
+none68:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows76
+	JGE     rows74
 
-row75:
+row73:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7176,13 +7132,13 @@ row75:
 	PREFETCHT0 320(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row75
+	JLT        row73
 
-rows76:
+rows74:
 	CMPQ R10, SI
-	JGE  rows78
+	JGE  rows76
 
-row77:
+row75:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -7193,64 +7149,64 @@ row77:
 	VADDPD 320(R8)(R11*1), Z5, Z5
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row77
+	JLT    row75
 
-rows78:
-summed68:
-summed79:
+rows76:
+summed66:
+summed77:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special82
+	JNE  special80
 
-final80:
+final78:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around83
+	JNE       around82
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	VMOVDQU64 Z4, 256(DX)
 	VMOVDQU64 Z5, 320(DX)
-	JMP       stored84
 
-around83:
+stored81:
+stored79:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result61
+	JMP  over63
+
+many64:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany62
+	JMP   few65
+
+around82:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
+	JMP      stored81
 
-stored84:
-stored81:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result63
-	JMP  over65
-
-many66:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany64
-	JMP   few67
-
-special82:
+special80:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow85
+	JEQ     narrow83
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
 	VMOVUPD Z4, 256(DX)
 	VMOVUPD Z5, 320(DX)
-	JMP     stored81
+	JMP     stored79
 
-narrow85:
+narrow83:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip86
+	JEQ          skip84
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty87
+	JEQ          empty85
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   R10, X20, X20
@@ -7262,10 +7218,10 @@ narrow85:
 	VDIVPD       Z6, Z4, Z4
 	VDIVPD       Z6, Z5, Z5
 
-empty87:
-skip86:
+empty85:
+skip84:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip88
+	JEQ     skip86
 	VMOVUPD (DX), Z6
 	VADDPD  Z0, Z6, Z0
 	VMOVUPD 64(DX), Z6
@@ -7279,68 +7235,66 @@ skip86:
 	VMOVUPD 320(DX), Z6
 	VADDPD  Z5, Z6, Z5
 
-skip88:
-	JMP final80
+skip86:
+	JMP final78
 
-empty69:
+empty67:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed79
+	JNE       summed77
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around89
+	JNE       around87
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	VMOVDQU64 Z0, 256(DX)
 	VMOVDQU64 Z0, 320(DX)
-	JMP       stored90
+	JMP       stored79
 
-around89:
+around87:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
+	JMP      stored79
 
-stored90:
-	JMP stored81
-
-tooMany64:
+tooMany62:
 	MOVQ DI, results+24(FP)
 
-over65:
+over63:
 	ADDQ $0x00000180, R8
 	ADDQ $+384, to+56(FP)
 	SUBQ $0x00000030, R9
 
-narrower62:
+narrower60:
 	CMPQ R9, $0x00000020
-	JLT  narrower92
+	JLT  narrower89
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over95
+	JGE  over92
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result93:
+result90:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many96
+	JGT  many93
 
-few97:
+few94:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty99
+	JGE     empty96
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none100
+	JEQ     none97
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7351,9 +7305,9 @@ few97:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows102
+	JGE     rows99
 
-row101:
+row98:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7374,13 +7328,13 @@ row101:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row101
+	JLT          row98
 
-rows102:
+rows99:
 	CMPQ R11, SI
-	JGE  rows104
+	JGE  rows101
 
-row103:
+row100:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z4
@@ -7395,21 +7349,21 @@ row103:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row103
+	JLT          row100
 
-rows104:
-	JMP summed98
+rows101:
+	JMP summed95
 
-none100:
+none97:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows106
+	JGE     rows103
 
-row105:
+row102:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7424,13 +7378,13 @@ row105:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row105
+	JLT        row102
 
-rows106:
+rows103:
 	CMPQ R10, SI
-	JGE  rows108
+	JGE  rows105
 
-row107:
+row104:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -7439,58 +7393,58 @@ row107:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row107
+	JLT    row104
 
-rows108:
-summed98:
-summed109:
+rows105:
+summed95:
+summed106:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special112
+	JNE  special109
 
-final110:
+final107:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around113
+	JNE       around111
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
-	JMP       stored114
 
-around113:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-	VMOVNTDQ Z2, 128(DX)
-	VMOVNTDQ Z3, 192(DX)
-
-stored114:
-stored111:
+stored110:
+stored108:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result93
-	JMP  over95
+	JLT  result90
+	JMP  over92
 
-many96:
+many93:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany94
-	JMP   few97
+	JEQ   tooMany91
+	JMP   few94
 
-special112:
+around111:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	VMOVNTDQ Z2, 128(DX)
+	VMOVNTDQ Z3, 192(DX)
+	JMP      stored110
+
+special109:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow112
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
 	VMOVUPD Z2, 128(DX)
 	VMOVUPD Z3, 192(DX)
-	JMP     stored111
+	JMP     stored108
 
-narrow115:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip116
+	JEQ          skip113
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty117
+	JEQ          empty114
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   R10, X21, X21
@@ -7500,10 +7454,10 @@ narrow115:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty117:
-skip116:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip118
+	JEQ     skip115
 	VMOVUPD (DX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(DX), Z4
@@ -7513,62 +7467,60 @@ skip116:
 	VMOVUPD 192(DX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip118:
-	JMP final110
+skip115:
+	JMP final107
 
-empty99:
+empty96:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed109
+	JNE       summed106
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around119
+	JNE       around116
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored120
+	JMP       stored108
 
-around119:
+around116:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored108
 
-stored120:
-	JMP stored111
-
-tooMany94:
+tooMany91:
 	MOVQ DI, results+24(FP)
 
-over95:
+over92:
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower92:
+narrower89:
 	CMPQ R9, $0x00000010
-	JLT  narrower122
+	JLT  narrower118
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over125
+	JGE  over121
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result123:
+result119:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many126
+	JGT  many122
 
-few127:
+few123:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty129
+	JGE     empty125
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none130
+	JEQ     none126
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7579,9 +7531,9 @@ few127:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows132
+	JGE     rows128
 
-row131:
+row127:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7596,13 +7548,13 @@ row131:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row131
+	JLT          row127
 
-rows132:
+rows128:
 	CMPQ R11, SI
-	JGE  rows134
+	JGE  rows130
 
-row133:
+row129:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7613,7 +7565,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7624,7 +7576,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7635,7 +7587,7 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows134
+	JGE          rows130
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z2
@@ -7646,21 +7598,21 @@ row133:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row133
+	JLT          row129
 
-rows134:
-	JMP summed128
+rows130:
+	JMP summed124
 
-none130:
+none126:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows136
+	JGE     rows132
 
-row135:
+row131:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7671,86 +7623,86 @@ row135:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row135
+	JLT        row131
 
-rows136:
+rows132:
 	CMPQ R10, SI
-	JGE  rows138
+	JGE  rows134
 
-row137:
+row133:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows138
+	JGE    rows134
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row137
+	JLT    row133
 
-rows138:
-summed128:
-summed139:
+rows134:
+summed124:
+summed135:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special138
 
-final140:
+final136:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
+	JNE       around140
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
-	JMP       stored144
 
-around143:
-	VMOVNTDQ Z0, (DX)
-	VMOVNTDQ Z1, 64(DX)
-
-stored144:
-stored141:
+stored139:
+stored137:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result123
-	JMP  over125
+	JLT  result119
+	JMP  over121
 
-many126:
+many122:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany124
-	JMP   few127
+	JEQ   tooMany120
+	JMP   few123
 
-special142:
+around140:
+	VMOVNTDQ Z0, (DX)
+	VMOVNTDQ Z1, 64(DX)
+	JMP      stored139
+
+special138:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow145
+	JEQ     narrow141
 	VMOVUPD Z0, (DX)
 	VMOVUPD Z1, 64(DX)
-	JMP     stored141
+	JMP     stored137
 
-narrow145:
+narrow141:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip146
+	JEQ          skip142
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty147
+	JEQ          empty143
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   R10, X22, X22
@@ -7758,66 +7710,64 @@ narrow145:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty147:
-skip146:
+empty143:
+skip142:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip148
+	JEQ     skip144
 	VMOVUPD (DX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(DX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip148:
-	JMP final140
+skip144:
+	JMP final136
 
-empty129:
+empty125:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed139
+	JNE       summed135
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around149
+	JNE       around145
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored150
+	JMP       stored137
 
-around149:
+around145:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored137
 
-stored150:
-	JMP stored141
-
-tooMany124:
+tooMany120:
 	MOVQ DI, results+24(FP)
 
-over125:
+over121:
 	ADDQ $0x00000080, R8
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower122:
+narrower118:
 	CMPQ R9, $0x00000008
-	JLT  narrower152
+	JLT  narrower147
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over155
+	JGE  over150
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result153:
+result148:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many156
+	JGT  many151
 
-few157:
+few152:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty159
+	JGE     empty154
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none160
+	JEQ     none155
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -7828,9 +7778,9 @@ few157:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows162
+	JGE     rows157
 
-row161:
+row156:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -7842,13 +7792,13 @@ row161:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row161
+	JLT          row156
 
-rows162:
+rows157:
 	CMPQ R11, SI
-	JGE  rows164
+	JGE  rows159
 
-row163:
+row158:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7857,7 +7807,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7866,7 +7816,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7875,7 +7825,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7884,7 +7834,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7893,7 +7843,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7902,7 +7852,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7911,7 +7861,7 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows164
+	JGE          rows159
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Z1
@@ -7920,21 +7870,21 @@ row163:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row163
+	JLT          row158
 
-rows164:
-	JMP summed158
+rows159:
+	JMP summed153
 
-none160:
+none155:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows166
+	JGE     rows161
 
-row165:
+row160:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -7943,168 +7893,166 @@ row165:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row165
+	JLT        row160
 
-rows166:
+rows161:
 	CMPQ R10, SI
-	JGE  rows168
+	JGE  rows163
 
-row167:
+row162:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows168
+	JGE    rows163
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row167
+	JLT    row162
 
-rows168:
-summed158:
-summed169:
+rows163:
+summed153:
+summed164:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special172
+	JNE  special167
 
-final170:
+final165:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around173
+	JNE       around169
 	VMOVDQU64 Z0, (DX)
-	JMP       stored174
 
-around173:
-	VMOVNTDQ Z0, (DX)
-
-stored174:
-stored171:
+stored168:
+stored166:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result153
-	JMP  over155
+	JLT  result148
+	JMP  over150
 
-many156:
+many151:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany154
-	JMP   few157
+	JEQ   tooMany149
+	JMP   few152
 
-special172:
+around169:
+	VMOVNTDQ Z0, (DX)
+	JMP      stored168
+
+special167:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow175
+	JEQ     narrow170
 	VMOVUPD Z0, (DX)
-	JMP     stored171
+	JMP     stored166
 
-narrow175:
+narrow170:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip171
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty177
+	JEQ          empty172
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   R10, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty177:
-skip176:
+empty172:
+skip171:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip178
+	JEQ     skip173
 	VMOVUPD (DX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip178:
-	JMP final170
+skip173:
+	JMP final165
 
-empty159:
+empty154:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed169
+	JNE       summed164
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
+	JNE       around174
 	VMOVDQU64 Z0, (DX)
-	JMP       stored180
+	JMP       stored166
 
-around179:
+around174:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored166
 
-stored180:
-	JMP stored171
-
-tooMany154:
+tooMany149:
 	MOVQ DI, results+24(FP)
 
-over155:
+over150:
 	ADDQ $0x00000040, R8
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower152:
+narrower147:
 	TESTQ R9, R9
-	JLE   done181
+	JLE   done175
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over184
+	JGE   over178
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result182:
+result176:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many185
+	JGT  many179
 
-few186:
+few180:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty188
+	JGE     empty182
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none189
+	JEQ     none183
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x00, R9
@@ -8115,9 +8063,9 @@ few186:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows191
+	JGE     rows185
 
-row190:
+row184:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -8130,13 +8078,13 @@ row190:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row190
+	JLT          row184
 
-rows191:
+rows185:
 	CMPQ R10, SI
-	JGE  rows193
+	JGE  rows187
 
-row192:
+row186:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8146,7 +8094,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8156,7 +8104,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8166,7 +8114,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8176,7 +8124,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8186,7 +8134,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8196,7 +8144,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8206,7 +8154,7 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows193
+	JGE          rows187
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R9), Z1
@@ -8216,21 +8164,21 @@ row192:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row192
+	JLT          row186
 
-rows193:
-	JMP summed187
+rows187:
+	JMP summed181
 
-none189:
+none183:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows195
+	JGE     rows189
 
-row194:
+row188:
 	MOVQ       128(R9), R11
 	IMULQ      AX, R11
 	MOVQ       (R9), R10
@@ -8240,128 +8188,128 @@ row194:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row194
+	JLT        row188
 
-rows195:
+rows189:
 	CMPQ R9, SI
-	JGE  rows197
+	JGE  rows191
 
-row196:
+row190:
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JGE       rows197
+	JGE       rows191
 	MOVQ      (R9), R10
 	IMULQ     AX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row196
+	JLT       row190
 
-rows197:
-summed187:
-summed198:
+rows191:
+summed181:
+summed192:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special201
+	JNE  special195
 
-final199:
+final193:
 	VMOVUPD Z0, K1, (DX)
 
-stored200:
+stored194:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result182
-	JMP  over184
+	JLT  result176
+	JMP  over178
 
-many185:
+many179:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany183
-	JMP   few186
+	JEQ   tooMany177
+	JMP   few180
 
-special201:
+special195:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow202
+	JEQ     narrow196
 	VMOVUPD Z0, K1, (DX)
-	JMP     stored200
+	JMP     stored194
 
-narrow202:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip203
+	JEQ          skip197
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty204
+	JEQ          empty198
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SDQ   R9, X24, X24
 	VBROADCASTSD X24, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty204:
-skip203:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip205
+	JEQ       skip199
 	VMOVUPD.Z (DX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip205:
-	JMP final199
+skip199:
+	JMP final193
 
-empty188:
-	JMP summed198
+empty182:
+	JMP summed192
 
-tooMany183:
+tooMany177:
 	MOVQ DI, results+24(FP)
 
-over184:
-done181:
+over178:
+done175:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -8384,32 +8332,32 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none206
+	JEQ   none200
 	SUBQ  CX, DX
 
-none206:
+none200:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile207:
+tile201:
 	CMPQ R10, $0x00000040
-	JLT  narrower208
+	JLT  narrower202
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over211
+	JGE  over205
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result209:
+result203:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many212
+	JGT  many206
 
-few213:
+few207:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -8419,7 +8367,7 @@ few213:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty214
+	JGE     empty208
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8430,9 +8378,9 @@ few213:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows216
+	JGE     rows210
 
-row215:
+row209:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8475,13 +8423,13 @@ row215:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row215
+	JLT          row209
 
-rows216:
+rows210:
 	CMPQ R13, DI
-	JGE  rows218
+	JGE  rows212
 
-row217:
+row211:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8514,16 +8462,16 @@ row217:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row217
+	JLT          row211
 
-rows218:
-summed219:
+rows212:
+summed213:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special222
+	JNE  special216
 
-final220:
+final214:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around223
+	JNE       around218
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
@@ -8532,9 +8480,22 @@ final220:
 	VMOVDQU64 Z5, 320(BX)
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored224
 
-around223:
+stored217:
+stored215:
+	MOVQ DI, SI
+	ADDQ apart+80(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result203
+	JMP  over205
+
+many206:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany204
+	JMP   few207
+
+around218:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 	VMOVNTDQ Z2, 128(BX)
@@ -8543,24 +8504,11 @@ around223:
 	VMOVNTDQ Z5, 320(BX)
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
+	JMP      stored217
 
-stored224:
-stored221:
-	MOVQ DI, SI
-	ADDQ apart+80(FP), BX
-	ADDQ $0x08, R8
-	CMPQ R8, results+24(FP)
-	JLT  result209
-	JMP  over211
-
-many212:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany210
-	JMP   few213
-
-special222:
+special216:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow225
+	JEQ     narrow219
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -8569,14 +8517,14 @@ special222:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored221
+	JMP     stored215
 
-narrow225:
+narrow219:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip226
+	JEQ          skip220
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty227
+	JEQ          empty221
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SDQ   R11, X10, X10
@@ -8590,10 +8538,10 @@ narrow225:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty227:
-skip226:
+empty221:
+skip220:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip228
+	JEQ     skip222
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -8611,14 +8559,14 @@ skip226:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip228:
-	JMP final220
+skip222:
+	JMP final214
 
-empty214:
+empty208:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed219
+	JNE       summed213
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around229
+	JNE       around223
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
@@ -8627,9 +8575,9 @@ empty214:
 	VMOVDQU64 Z0, 320(BX)
 	VMOVDQU64 Z0, 384(BX)
 	VMOVDQU64 Z0, 448(BX)
-	JMP       stored230
+	JMP       stored215
 
-around229:
+around223:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
@@ -8638,44 +8586,42 @@ around229:
 	VMOVNTDQ Z0, 320(BX)
 	VMOVNTDQ Z0, 384(BX)
 	VMOVNTDQ Z0, 448(BX)
+	JMP      stored215
 
-stored230:
-	JMP stored221
-
-tooMany210:
+tooMany204:
 	MOVQ R8, results+24(FP)
 
-over211:
+over205:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile207
+	JMP  tile201
 
-narrower208:
+narrower202:
 	CMPQ R10, $0x00000020
-	JLT  narrower232
+	JLT  narrower225
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over235
+	JGE  over228
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result233:
+result226:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many236
+	JGT  many229
 
-few237:
+few230:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty238
+	JGE     empty231
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8686,9 +8632,9 @@ few237:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows240
+	JGE     rows233
 
-row239:
+row232:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8715,13 +8661,13 @@ row239:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row239
+	JLT          row232
 
-rows240:
+rows233:
 	CMPQ R13, DI
-	JGE  rows242
+	JGE  rows235
 
-row241:
+row234:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8742,57 +8688,57 @@ row241:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row241
+	JLT          row234
 
-rows242:
-summed243:
+rows235:
+summed236:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special246
+	JNE  special239
 
-final244:
+final237:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around247
+	JNE       around241
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored248
 
-around247:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored248:
-stored245:
+stored240:
+stored238:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result233
-	JMP  over235
+	JLT  result226
+	JMP  over228
 
-many236:
+many229:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany234
-	JMP   few237
+	JEQ   tooMany227
+	JMP   few230
 
-special246:
+around241:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+	JMP      stored240
+
+special239:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow249
+	JEQ     narrow242
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored245
+	JMP     stored238
 
-narrow249:
+narrow242:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip250
+	JEQ          skip243
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty251
+	JEQ          empty244
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SDQ   R11, X11, X11
@@ -8802,10 +8748,10 @@ narrow249:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty251:
-skip250:
+empty244:
+skip243:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip252
+	JEQ     skip245
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -8815,60 +8761,58 @@ skip250:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip252:
-	JMP final244
+skip245:
+	JMP final237
 
-empty238:
+empty231:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed243
+	JNE       summed236
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around253
+	JNE       around246
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored254
+	JMP       stored238
 
-around253:
+around246:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored238
 
-stored254:
-	JMP stored245
-
-tooMany234:
+tooMany227:
 	MOVQ R8, results+24(FP)
 
-over235:
+over228:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower232:
+narrower225:
 	CMPQ R10, $0x00000010
-	JLT  narrower256
+	JLT  narrower248
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over259
+	JGE  over251
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result257:
+result249:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many260
+	JGT  many252
 
-few261:
+few253:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty262
+	JGE     empty254
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -8879,9 +8823,9 @@ few261:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows256
 
-row263:
+row255:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -8900,13 +8844,13 @@ row263:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row255
 
-rows264:
+rows256:
 	CMPQ R13, DI
-	JGE  rows266
+	JGE  rows258
 
-row265:
+row257:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8921,7 +8865,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8936,7 +8880,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8951,7 +8895,7 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows266
+	JGE          rows258
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -8966,51 +8910,51 @@ row265:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row265
+	JLT          row257
 
-rows266:
-summed267:
+rows258:
+summed259:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special262
 
-final268:
+final260:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around264
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ Z0, (BX)
-	VMOVNTDQ Z1, 64(BX)
-
-stored272:
-stored269:
+stored263:
+stored261:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result249
+	JMP  over251
 
-many260:
+many252:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
+	JEQ   tooMany250
+	JMP   few253
 
-special270:
+around264:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z1, 64(BX)
+	JMP      stored263
+
+special262:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow265
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored269
+	JMP     stored261
 
-narrow273:
+narrow265:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip266
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty275
+	JEQ          empty267
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SDQ   R11, X12, X12
@@ -9018,64 +8962,62 @@ narrow273:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty275:
-skip274:
+empty267:
+skip266:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip276
+	JEQ     skip268
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip276:
-	JMP final268
+skip268:
+	JMP final260
 
-empty262:
+empty254:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed267
+	JNE       summed259
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around277
+	JNE       around269
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored278
+	JMP       stored261
 
-around277:
+around269:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored261
 
-stored278:
-	JMP stored269
-
-tooMany258:
+tooMany250:
 	MOVQ R8, results+24(FP)
 
-over259:
+over251:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower256:
+narrower248:
 	CMPQ R10, $0x00000008
-	JLT  narrower280
+	JLT  narrower271
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over283
+	JGE  over274
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result281:
+result272:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many284
+	JGT  many275
 
-few285:
+few276:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty286
+	JGE     empty277
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -9086,9 +9028,9 @@ few285:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows288
+	JGE     rows279
 
-row287:
+row278:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9103,13 +9045,13 @@ row287:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row287
+	JLT          row278
 
-rows288:
+rows279:
 	CMPQ R13, DI
-	JGE  rows290
+	JGE  rows281
 
-row289:
+row280:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9121,7 +9063,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9133,7 +9075,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9145,7 +9087,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9157,7 +9099,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9169,7 +9111,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9181,7 +9123,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9193,7 +9135,7 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows290
+	JGE          rows281
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9205,111 +9147,109 @@ row289:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row289
+	JLT          row280
 
-rows290:
-summed291:
+rows281:
+summed282:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special285
 
-final292:
+final283:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around287
 	VMOVDQU64 Z0, (BX)
-	JMP       stored296
 
-around295:
-	VMOVNTDQ Z0, (BX)
-
-stored296:
-stored293:
+stored286:
+stored284:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result272
+	JMP  over274
 
-many284:
+many275:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany273
+	JMP   few276
 
-special294:
+around287:
+	VMOVNTDQ Z0, (BX)
+	JMP      stored286
+
+special285:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
+	JEQ     narrow288
 	VMOVUPD Z0, (BX)
-	JMP     stored293
+	JMP     stored284
 
-narrow297:
+narrow288:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip289
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty299
+	JEQ          empty290
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SDQ   R11, X13, X13
 	VBROADCASTSD X13, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty299:
-skip298:
+empty290:
+skip289:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip300
+	JEQ     skip291
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip300:
-	JMP final292
+skip291:
+	JMP final283
 
-empty286:
+empty277:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed291
+	JNE       summed282
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around301
+	JNE       around292
 	VMOVDQU64 Z0, (BX)
-	JMP       stored302
+	JMP       stored284
 
-around301:
+around292:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored284
 
-stored302:
-	JMP stored293
-
-tooMany282:
+tooMany273:
 	MOVQ R8, results+24(FP)
 
-over283:
+over274:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower280:
+narrower271:
 	TESTQ R10, R10
-	JLE   done303
+	JLE   done293
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over306
+	JGE   over296
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result304:
+result294:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many307
+	JGT  many297
 
-few308:
+few298:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty309
+	JGE     empty299
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -9320,9 +9260,9 @@ few308:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows311
+	JGE     rows301
 
-row310:
+row300:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -9337,13 +9277,13 @@ row310:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row310
+	JLT          row300
 
-rows311:
+rows301:
 	CMPQ R13, DI
-	JGE  rows313
+	JGE  rows303
 
-row312:
+row302:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9355,7 +9295,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9367,7 +9307,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9379,7 +9319,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9391,7 +9331,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9403,7 +9343,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9415,7 +9355,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9427,7 +9367,7 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows313
+	JGE          rows303
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -9439,65 +9379,65 @@ row312:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row312
+	JLT          row302
 
-rows313:
-summed314:
+rows303:
+summed304:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special317
+	JNE  special307
 
-final315:
+final305:
 	VMOVUPD Z0, K1, (BX)
 
-stored316:
+stored306:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result304
-	JMP  over306
+	JLT  result294
+	JMP  over296
 
-many307:
+many297:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany305
-	JMP   few308
+	JEQ   tooMany295
+	JMP   few298
 
-special317:
+special307:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow318
+	JEQ     narrow308
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored316
+	JMP     stored306
 
-narrow318:
+narrow308:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip319
+	JEQ          skip309
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty320
+	JEQ          empty310
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SDQ   R11, X14, X14
 	VBROADCASTSD X14, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty320:
-skip319:
+empty310:
+skip309:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip321
+	JEQ       skip311
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip321:
-	JMP final315
+skip311:
+	JMP final305
 
-empty309:
-	JMP summed314
+empty299:
+	JMP summed304
 
-tooMany305:
+tooMany295:
 	MOVQ R8, results+24(FP)
 
-over306:
-done303:
+over296:
+done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -9520,30 +9460,30 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none322
+	JEQ   none312
 	SUBQ  CX, DX
 
-none322:
+none312:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile323:
+tile313:
 	CMPQ R10, $0x00000040
-	JLT  narrower324
+	JLT  narrower314
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over327
+	JGE  over317
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result325:
+result315:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty328
+	JGE          empty318
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -9568,9 +9508,9 @@ result325:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows331
+	JGE          rows321
 
-row330:
+row320:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -9626,13 +9566,13 @@ row330:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row330
+	JLT        row320
 
-rows331:
+rows321:
 	CMPQ R11, DI
-	JGE  rows333
+	JGE  rows323
 
-row332:
+row322:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -9678,9 +9618,9 @@ row332:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row332
+	JLT       row322
 
-rows333:
+rows323:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -9691,7 +9631,7 @@ rows333:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none334
+	JEQ        none324
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -9742,10 +9682,10 @@ rows333:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(R11)
 
-none334:
-	JMP stored329
+none324:
+	JMP stored319
 
-empty328:
+empty318:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -9764,7 +9704,7 @@ empty328:
 	VMOVUPD      Z6, 384(BX)
 	VMOVUPD      Z7, 448(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none335
+	JEQ          none325
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -9783,39 +9723,39 @@ empty328:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none335:
-stored329:
+none325:
+stored319:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result325
-	JMP  over327
+	JLT  result315
+	JMP  over317
 	MOVQ R8, results+24(FP)
 
-over327:
+over317:
 	ADDQ $0x00000200, R9
 	ADDQ $+512, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile323
+	JMP  tile313
 
-narrower324:
+narrower314:
 	CMPQ R10, $0x00000020
-	JLT  narrower337
+	JLT  narrower327
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over340
+	JGE  over330
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result338:
+result328:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty341
+	JGE          empty331
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -9832,9 +9772,9 @@ result338:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows344
+	JGE          rows334
 
-row343:
+row333:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -9866,13 +9806,13 @@ row343:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row343
+	JLT        row333
 
-rows344:
+rows334:
 	CMPQ R11, DI
-	JGE  rows346
+	JGE  rows336
 
-row345:
+row335:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -9898,16 +9838,16 @@ row345:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row345
+	JLT       row335
 
-rows346:
+rows336:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none347
+	JEQ        none337
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -9938,10 +9878,10 @@ rows346:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(R11)
 
-none347:
-	JMP stored342
+none337:
+	JMP stored332
 
-empty341:
+empty331:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -9952,7 +9892,7 @@ empty341:
 	VMOVUPD      Z2, 128(BX)
 	VMOVUPD      Z3, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none348
+	JEQ          none338
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -9967,38 +9907,38 @@ empty341:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none348:
-stored342:
+none338:
+stored332:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result338
-	JMP  over340
+	JLT  result328
+	JMP  over330
 	MOVQ R8, results+24(FP)
 
-over340:
+over330:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower337:
+narrower327:
 	CMPQ R10, $0x00000010
-	JLT  narrower350
+	JLT  narrower340
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over353
+	JGE  over343
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result351:
+result341:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty354
+	JGE          empty344
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z1
@@ -10011,9 +9951,9 @@ result351:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows357
+	JGE          rows347
 
-row356:
+row346:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10033,13 +9973,13 @@ row356:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row356
+	JLT        row346
 
-rows357:
+rows347:
 	CMPQ R11, DI
-	JGE  rows359
+	JGE  rows349
 
-row358:
+row348:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10055,7 +9995,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10071,7 +10011,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10087,7 +10027,7 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows359
+	JGE       rows349
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -10103,14 +10043,14 @@ row358:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row358
+	JLT       row348
 
-rows359:
+rows349:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none360
+	JEQ        none350
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10131,17 +10071,17 @@ rows359:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(R11)
 
-none360:
-	JMP stored355
+none350:
+	JMP stored345
 
-empty354:
+empty344:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	VMOVUPD      Z1, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none361
+	JEQ          none351
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10154,38 +10094,38 @@ empty354:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none361:
-stored355:
+none351:
+stored345:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result341
+	JMP  over343
 	MOVQ R8, results+24(FP)
 
-over353:
+over343:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower350:
+narrower340:
 	CMPQ R10, $0x00000008
-	JLT  narrower363
+	JLT  narrower353
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over366
+	JGE  over356
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result364:
+result354:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty367
+	JGE          empty357
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -10196,9 +10136,9 @@ result364:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows370
+	JGE          rows360
 
-row369:
+row359:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10212,13 +10152,13 @@ row369:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row369
+	JLT        row359
 
-rows370:
+rows360:
 	CMPQ R11, DI
-	JGE  rows372
+	JGE  rows362
 
-row371:
+row361:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10229,7 +10169,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10240,7 +10180,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10251,7 +10191,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10262,7 +10202,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10273,7 +10213,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10284,7 +10224,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10295,7 +10235,7 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows372
+	JGE       rows362
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -10306,13 +10246,13 @@ row371:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row371
+	JLT       row361
 
-rows372:
+rows362:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none373
+	JEQ        none363
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10328,15 +10268,15 @@ rows372:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (R11)
 
-none373:
-	JMP stored368
+none363:
+	JMP stored358
 
-empty367:
+empty357:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none374
+	JEQ          none364
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10348,41 +10288,41 @@ empty367:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, (SI)
 
-none374:
-stored368:
+none364:
+stored358:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result364
-	JMP  over366
+	JLT  result354
+	JMP  over356
 	MOVQ R8, results+24(FP)
 
-over366:
+over356:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower363:
+narrower353:
 	TESTQ R10, R10
-	JLE   done375
+	JLE   done365
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over378
+	JGE   over368
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result376:
+result366:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty379
+	JGE          empty369
 	VBROADCASTSD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -10393,9 +10333,9 @@ result376:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows382
+	JGE          rows372
 
-row381:
+row371:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -10409,13 +10349,13 @@ row381:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row381
+	JLT        row371
 
-rows382:
+rows372:
 	CMPQ R11, DI
-	JGE  rows384
+	JGE  rows374
 
-row383:
+row373:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10426,7 +10366,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10437,7 +10377,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10448,7 +10388,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10459,7 +10399,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10470,7 +10410,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10481,7 +10421,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10492,7 +10432,7 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows384
+	JGE       rows374
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -10503,13 +10443,13 @@ row383:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row383
+	JLT       row373
 
-rows384:
+rows374:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none385
+	JEQ        none375
 	MOVQ       columns+72(FP), R11
 	SUBQ       R10, R11
 	SHLQ       $0x03, R11
@@ -10525,15 +10465,15 @@ rows384:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (R11)
 
-none385:
-	JMP stored380
+none375:
+	JMP stored370
 
-empty379:
+empty369:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD      Z0, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none386
+	JEQ          none376
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -10545,18 +10485,18 @@ empty379:
 	ADDQ         R11, SI
 	VMOVUPD      Z17, K1, (SI)
 
-none386:
-stored380:
+none376:
+stored370:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result376
-	JMP  over378
+	JLT  result366
+	JMP  over368
 	MOVQ R8, results+24(FP)
 
-over378:
-done375:
+over368:
+done365:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -10931,14 +10871,10 @@ final21:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
+	JNE       around25
 	VMOVDQU64 Z22, (DX)
-	JMP       stored25
 
-around24:
-	VMOVNTDQ Z22, (DX)
-
-stored25:
+stored24:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K2, Z22
@@ -10952,14 +10888,10 @@ stored25:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Z22, 64(DX)
-	JMP       stored27
 
-around26:
-	VMOVNTDQ Z22, 64(DX)
-
-stored27:
+stored26:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K2, Z22
@@ -10973,14 +10905,10 @@ stored27:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Z22, 128(DX)
-	JMP       stored29
 
-around28:
-	VMOVNTDQ Z22, 128(DX)
-
-stored29:
+stored28:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K2, Z22
@@ -10994,14 +10922,10 @@ stored29:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around31
 	VMOVDQU64 Z22, 192(DX)
-	JMP       stored31
 
-around30:
-	VMOVNTDQ Z22, 192(DX)
-
-stored31:
+stored30:
 	VPTESTMD  Z2, Z14, K2
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K2, Z22
@@ -11015,14 +10939,10 @@ stored31:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around33
 	VMOVDQU64 Z22, 256(DX)
-	JMP       stored33
 
-around32:
-	VMOVNTDQ Z22, 256(DX)
-
-stored33:
+stored32:
 	VPTESTMD  Z2, Z16, K2
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K2, Z22
@@ -11036,14 +10956,10 @@ stored33:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around35
 	VMOVDQU64 Z22, 320(DX)
-	JMP       stored35
 
-around34:
-	VMOVNTDQ Z22, 320(DX)
-
-stored35:
+stored34:
 	VPTESTMD  Z2, Z18, K2
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K2, Z22
@@ -11057,14 +10973,10 @@ stored35:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around37
 	VMOVDQU64 Z22, 384(DX)
-	JMP       stored37
 
-around36:
-	VMOVNTDQ Z22, 384(DX)
-
-stored37:
+stored36:
 	VPTESTMD  Z2, Z20, K2
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K2, Z22
@@ -11078,14 +10990,10 @@ stored37:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around39
 	VMOVDQU64 Z22, 448(DX)
-	JMP       stored39
 
-around38:
-	VMOVNTDQ Z22, 448(DX)
-
-stored39:
+stored38:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -11259,6 +11167,38 @@ row42:
 rows43:
 	JMP summed8
 
+around25:
+	VMOVNTDQ Z22, (DX)
+	JMP      stored24
+
+around27:
+	VMOVNTDQ Z22, 64(DX)
+	JMP      stored26
+
+around29:
+	VMOVNTDQ Z22, 128(DX)
+	JMP      stored28
+
+around31:
+	VMOVNTDQ Z22, 192(DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Z22, 256(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Z22, 320(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Z22, 384(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Z22, 448(DX)
+	JMP      stored38
+
 special23:
 	TESTQ     $0x00000008, mode+80(FP)
 	JEQ       narrow44
@@ -11400,7 +11340,7 @@ empty9:
 	VMOVDQU64 Z6, 320(DX)
 	VMOVDQU64 Z6, 384(DX)
 	VMOVDQU64 Z6, 448(DX)
-	JMP       stored49
+	JMP       stored22
 
 around48:
 	VMOVNTDQ Z6, (DX)
@@ -11411,9 +11351,7 @@ around48:
 	VMOVNTDQ Z6, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z6, 448(DX)
-
-stored49:
-	JMP stored22
+	JMP      stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -11422,32 +11360,32 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip50
+	JEQ   skip49
 	ADDQ  $+512, to+56(FP)
 
-skip50:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower52
+	JLT  narrower51
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over55
+	JGE  over54
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result53:
+result52:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many56
+	JGT  many55
 
-few57:
+few56:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
@@ -11457,11 +11395,11 @@ few57:
 	VPXORD  Z12, Z12, Z12
 	VPXORD  Z13, Z13, Z13
 	CMPQ    BX, SI
-	JGE     empty59
+	JGE     empty58
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none60
+	JEQ     none59
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide61
+	JNE     wide60
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11472,9 +11410,9 @@ few57:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows63
+	JGE     rows62
 
-row62:
+row61:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -11515,13 +11453,13 @@ row62:
 	PREFETCHT0     192(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row62
+	JLT            row61
 
-rows63:
+rows62:
 	CMPQ R11, SI
-	JGE  rows65
+	JGE  rows64
 
-row64:
+row63:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z14
@@ -11556,21 +11494,21 @@ row64:
 	VADDPS         Z14, Z13, Z13
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row64
+	JLT            row63
 
-rows65:
-	JMP summed58
+rows64:
+	JMP summed57
 
-none60:
+none59:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows66
 
-row66:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -11601,13 +11539,13 @@ row66:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row66
+	JLT        row65
 
-rows67:
+rows66:
 	CMPQ R10, SI
-	JGE  rows69
+	JGE  rows68
 
-row68:
+row67:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -11632,15 +11570,15 @@ row68:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row68
+	JLT       row67
 
-rows69:
-summed58:
-summed70:
+rows68:
+summed57:
+summed69:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special73
+	JNE  special72
 
-final71:
+final70:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K2, Z14
@@ -11656,12 +11594,8 @@ final71:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around74
 	VMOVDQU64 Z14, (DX)
-	JMP       stored75
 
-around74:
-	VMOVNTDQ Z14, (DX)
-
-stored75:
+stored73:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K2, Z14
@@ -11677,12 +11611,8 @@ stored75:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
 	VMOVDQU64 Z14, 64(DX)
-	JMP       stored77
 
-around76:
-	VMOVNTDQ Z14, 64(DX)
-
-stored77:
+stored75:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K2, Z14
@@ -11698,12 +11628,8 @@ stored77:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
 	VMOVDQU64 Z14, 128(DX)
-	JMP       stored79
 
-around78:
-	VMOVNTDQ Z14, 128(DX)
-
-stored79:
+stored77:
 	VPTESTMD  Z2, Z12, K2
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K2, Z14
@@ -11719,26 +11645,22 @@ stored79:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
 	VMOVDQU64 Z14, 192(DX)
-	JMP       stored81
 
-around80:
-	VMOVNTDQ Z14, 192(DX)
-
-stored81:
-stored72:
+stored79:
+stored71:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result53
-	JMP  over55
+	JLT  result52
+	JMP  over54
 
-many56:
+many55:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany54
-	JMP   few57
+	JEQ   tooMany53
+	JMP   few56
 
-wide61:
+wide60:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11749,9 +11671,9 @@ wide61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows82
 
-row82:
+row81:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -11792,13 +11714,13 @@ row82:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row81
 
-rows83:
+rows82:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows84
 
-row84:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z14
@@ -11833,14 +11755,30 @@ row84:
 	VADDPS       Z14, Z13, Z13
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row83
 
-rows85:
-	JMP summed58
+rows84:
+	JMP summed57
 
-special73:
+around74:
+	VMOVNTDQ Z14, (DX)
+	JMP      stored73
+
+around76:
+	VMOVNTDQ Z14, 64(DX)
+	JMP      stored75
+
+around78:
+	VMOVNTDQ Z14, 128(DX)
+	JMP      stored77
+
+around80:
+	VMOVNTDQ Z14, 192(DX)
+	JMP      stored79
+
+special72:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow86
+	JEQ       narrow85
 	VPMOVZXBD lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (DX)
@@ -11865,14 +11803,14 @@ special73:
 	VPMOVZXBD upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(DX)
-	JMP       stored72
+	JMP       stored71
 
-narrow86:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty88
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   R10, X26, X26
@@ -11886,10 +11824,10 @@ narrow86:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty88:
-skip87:
+empty87:
+skip86:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
+	JEQ       skip88
 	VMOVDQU32 (DX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -11911,61 +11849,59 @@ skip87:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip89:
-	JMP final71
+skip88:
+	JMP final70
 
-empty59:
+empty58:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed70
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around89
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
 	VMOVDQU64 Z6, 192(DX)
-	JMP       stored91
+	JMP       stored71
 
-around90:
+around89:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
 	VMOVNTDQ Z6, 192(DX)
+	JMP      stored71
 
-stored91:
-	JMP stored72
-
-tooMany54:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over55:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip92
+	JEQ   skip90
 	ADDQ  $+256, to+56(FP)
 
-skip92:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower52:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower94
+	JLT  narrower92
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over97
+	JGE  over95
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result95:
+result93:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many98
+	JGT  many96
 
-few99:
+few97:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
@@ -11973,11 +11909,11 @@ few99:
 	VPXORD  Z10, Z10, Z10
 	VPXORD  Z11, Z11, Z11
 	CMPQ    BX, SI
-	JGE     empty101
+	JGE     empty99
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none102
+	JEQ     none100
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide103
+	JNE     wide101
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11988,9 +11924,9 @@ few99:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows103
 
-row104:
+row102:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -12023,13 +11959,13 @@ row104:
 	PREFETCHT0     128(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row104
+	JLT            row102
 
-rows105:
+rows103:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows105
 
-row106:
+row104:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z12
@@ -12057,21 +11993,21 @@ row106:
 	VADDPS         Z12, Z11, Z11
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row106
+	JLT            row104
 
-rows107:
-	JMP summed100
+rows105:
+	JMP summed98
 
-none102:
+none100:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows107
 
-row108:
+row106:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12096,13 +12032,13 @@ row108:
 	PREFETCHT0 128(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row106
 
-rows109:
+rows107:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows109
 
-row110:
+row108:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z13
@@ -12122,15 +12058,15 @@ row110:
 	VADDPS    Z13, Z11, Z11
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row110
+	JLT       row108
 
-rows111:
-summed100:
-summed112:
+rows109:
+summed98:
+summed110:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special115
+	JNE  special113
 
-final113:
+final111:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z12
 	VPADDD    Z4, Z6, K2, Z12
@@ -12144,14 +12080,10 @@ final113:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around115
 	VMOVDQU64 Z12, (DX)
-	JMP       stored117
 
-around116:
-	VMOVNTDQ Z12, (DX)
-
-stored117:
+stored114:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z12
 	VPADDD    Z4, Z8, K2, Z12
@@ -12165,14 +12097,10 @@ stored117:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
+	JNE       around117
 	VMOVDQU64 Z12, 64(DX)
-	JMP       stored119
 
-around118:
-	VMOVNTDQ Z12, 64(DX)
-
-stored119:
+stored116:
 	VPTESTMD  Z2, Z10, K2
 	VPADDD    Z3, Z10, Z12
 	VPADDD    Z4, Z10, K2, Z12
@@ -12186,28 +12114,24 @@ stored119:
 	VMOVDQA64 Z12, Z12
 	VPERMT2W  Z13, Z0, Z12
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around119
 	VMOVDQU64 Z12, 128(DX)
-	JMP       stored121
 
-around120:
-	VMOVNTDQ Z12, 128(DX)
-
-stored121:
-stored114:
+stored118:
+stored112:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result95
-	JMP  over97
+	JLT  result93
+	JMP  over95
 
-many98:
+many96:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany96
-	JMP   few99
+	JEQ   tooMany94
+	JMP   few97
 
-wide103:
+wide101:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12218,9 +12142,9 @@ wide103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows121
 
-row122:
+row120:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -12253,13 +12177,13 @@ row122:
 	PREFETCHT0   128(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row120
 
-rows123:
+rows121:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows123
 
-row124:
+row122:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z12
@@ -12287,14 +12211,26 @@ row124:
 	VADDPS       Z12, Z11, Z11
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row122
 
-rows125:
-	JMP summed100
+rows123:
+	JMP summed98
 
-special115:
+around115:
+	VMOVNTDQ Z12, (DX)
+	JMP      stored114
+
+around117:
+	VMOVNTDQ Z12, 64(DX)
+	JMP      stored116
+
+around119:
+	VMOVNTDQ Z12, 128(DX)
+	JMP      stored118
+
+special113:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow126
+	JEQ       narrow124
 	VPMOVZXBD lower32split<>+0(SB), Z12
 	VPERMI2D  Z7, Z6, Z12
 	VMOVUPS   Z12, (DX)
@@ -12313,14 +12249,14 @@ special115:
 	VPMOVZXBD upper32split<>+0(SB), Z12
 	VPERMI2D  Z11, Z10, Z12
 	VMOVUPS   Z12, 320(DX)
-	JMP       stored114
+	JMP       stored112
 
-narrow126:
+narrow124:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip127
+	JEQ          skip125
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty128
+	JEQ          empty126
 	SHRQ         $0x03, R10
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R10, X27, X27
@@ -12332,10 +12268,10 @@ narrow126:
 	VDIVPS       Z12, Z10, Z10
 	VDIVPS       Z12, Z11, Z11
 
-empty128:
-skip127:
+empty126:
+skip125:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
+	JEQ       skip127
 	VMOVDQU32 (DX), Z13
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z1, Z13, Z13
@@ -12352,69 +12288,67 @@ skip127:
 	VADDPS    Z10, Z12, Z10
 	VADDPS    Z11, Z13, Z11
 
-skip129:
-	JMP final113
+skip127:
+	JMP final111
 
-empty101:
+empty99:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed112
+	JNE       summed110
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around128
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
 	VMOVDQU64 Z6, 128(DX)
-	JMP       stored131
+	JMP       stored112
 
-around130:
+around128:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
 	VMOVNTDQ Z6, 128(DX)
+	JMP      stored112
 
-stored131:
-	JMP stored114
-
-tooMany96:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over97:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip132
+	JEQ   skip129
 	ADDQ  $+192, to+56(FP)
 
-skip132:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower94:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower134
+	JLT  narrower131
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over137
+	JGE  over134
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result135:
+result132:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many138
+	JGT  many135
 
-few139:
+few136:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty138
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none139
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide143
+	JNE     wide140
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -12425,9 +12359,9 @@ few139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows142
 
-row144:
+row141:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -12452,13 +12386,13 @@ row144:
 	PREFETCHT0     64(R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row144
+	JLT            row141
 
-rows145:
+rows142:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows144
 
-row146:
+row143:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z10
@@ -12479,21 +12413,21 @@ row146:
 	VADDPS         Z10, Z9, Z9
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row146
+	JLT            row143
 
-rows147:
-	JMP summed140
+rows144:
+	JMP summed137
 
-none142:
+none139:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows146
 
-row148:
+row145:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12512,13 +12446,13 @@ row148:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row145
 
-rows149:
+rows146:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows148
 
-row150:
+row147:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -12533,15 +12467,15 @@ row150:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row150
+	JLT       row147
 
-rows151:
-summed140:
-summed152:
+rows148:
+summed137:
+summed149:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	JNE  special152
 
-final153:
+final150:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K2, Z10
@@ -12555,14 +12489,10 @@ final153:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around154
 	VMOVDQU64 Z10, (DX)
-	JMP       stored157
 
-around156:
-	VMOVNTDQ Z10, (DX)
-
-stored157:
+stored153:
 	VPTESTMD  Z2, Z8, K2
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K2, Z10
@@ -12576,28 +12506,24 @@ stored157:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around158
+	JNE       around156
 	VMOVDQU64 Z10, 64(DX)
-	JMP       stored159
 
-around158:
-	VMOVNTDQ Z10, 64(DX)
-
-stored159:
-stored154:
+stored155:
+stored151:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result135
-	JMP  over137
+	JLT  result132
+	JMP  over134
 
-many138:
+many135:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany136
-	JMP   few139
+	JEQ   tooMany133
+	JMP   few136
 
-wide143:
+wide140:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12608,9 +12534,9 @@ wide143:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows161
+	JGE     rows158
 
-row160:
+row157:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -12635,13 +12561,13 @@ row160:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row160
+	JLT          row157
 
-rows161:
+rows158:
 	CMPQ R11, SI
-	JGE  rows163
+	JGE  rows160
 
-row162:
+row159:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z10
@@ -12662,14 +12588,22 @@ row162:
 	VADDPS       Z10, Z9, Z9
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row162
+	JLT          row159
 
-rows163:
-	JMP summed140
+rows160:
+	JMP summed137
 
-special155:
+around154:
+	VMOVNTDQ Z10, (DX)
+	JMP      stored153
+
+around156:
+	VMOVNTDQ Z10, 64(DX)
+	JMP      stored155
+
+special152:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow164
+	JEQ       narrow161
 	VPMOVZXBD lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (DX)
@@ -12682,14 +12616,14 @@ special155:
 	VPMOVZXBD upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(DX)
-	JMP       stored154
+	JMP       stored151
 
-narrow164:
+narrow161:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip162
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty166
+	JEQ          empty163
 	SHRQ         $0x03, R10
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   R10, X28, X28
@@ -12699,10 +12633,10 @@ narrow164:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty166:
-skip165:
+empty163:
+skip162:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip164
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -12714,65 +12648,63 @@ skip165:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip167:
-	JMP final153
+skip164:
+	JMP final150
 
-empty141:
+empty138:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed152
+	JNE       summed149
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around165
 	VMOVDQU64 Z6, (DX)
 	VMOVDQU64 Z6, 64(DX)
-	JMP       stored169
+	JMP       stored151
 
-around168:
+around165:
 	VMOVNTDQ Z6, (DX)
 	VMOVNTDQ Z6, 64(DX)
+	JMP      stored151
 
-stored169:
-	JMP stored154
-
-tooMany136:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over137:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip170
+	JEQ   skip166
 	ADDQ  $+128, to+56(FP)
 
-skip170:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower134:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower172
+	JLT  narrower168
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over175
+	JGE  over171
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result173:
+result169:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many176
+	JGT  many172
 
-few177:
+few173:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty175
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none176
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide181
+	JNE     wide177
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -12783,9 +12715,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows179
 
-row182:
+row178:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -12802,13 +12734,13 @@ row182:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row182
+	JLT            row178
 
-rows183:
+rows179:
 	CMPQ R11, SI
-	JGE  rows185
+	JGE  rows181
 
-row184:
+row180:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12822,7 +12754,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12836,7 +12768,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12850,7 +12782,7 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows185
+	JGE            rows181
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z8
@@ -12864,21 +12796,21 @@ row184:
 	VADDPS         Z8, Z7, Z7
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row184
+	JLT            row180
 
-rows185:
-	JMP summed178
+rows181:
+	JMP summed174
 
-none180:
+none176:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows183
 
-row186:
+row182:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -12891,13 +12823,13 @@ row186:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row186
+	JLT        row182
 
-rows187:
+rows183:
 	CMPQ R10, SI
-	JGE  rows189
+	JGE  rows185
 
-row188:
+row184:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12907,7 +12839,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12917,7 +12849,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12927,7 +12859,7 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -12937,15 +12869,15 @@ row188:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row188
+	JLT       row184
 
-rows189:
-summed178:
-summed190:
+rows185:
+summed174:
+summed186:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special193
+	JNE  special189
 
-final191:
+final187:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K2, Z8
@@ -12959,28 +12891,24 @@ final191:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around194
+	JNE       around191
 	VMOVDQU64 Z8, (DX)
-	JMP       stored195
 
-around194:
-	VMOVNTDQ Z8, (DX)
-
-stored195:
-stored192:
+stored190:
+stored188:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result169
+	JMP  over171
 
-many176:
+many172:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
+	JEQ   tooMany170
+	JMP   few173
 
-wide181:
+wide177:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12991,9 +12919,9 @@ wide181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows197
+	JGE     rows193
 
-row196:
+row192:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -13010,13 +12938,13 @@ row196:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row196
+	JLT          row192
 
-rows197:
+rows193:
 	CMPQ R11, SI
-	JGE  rows199
+	JGE  rows195
 
-row198:
+row194:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13030,7 +12958,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13044,7 +12972,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13058,7 +12986,7 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13072,28 +13000,32 @@ row198:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row198
+	JLT          row194
 
-rows199:
-	JMP summed178
+rows195:
+	JMP summed174
 
-special193:
+around191:
+	VMOVNTDQ Z8, (DX)
+	JMP      stored190
+
+special189:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow200
+	JEQ       narrow196
 	VPMOVZXBD lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (DX)
 	VPMOVZXBD upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(DX)
-	JMP       stored192
+	JMP       stored188
 
-narrow200:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   R10, X29, X29
@@ -13101,72 +13033,70 @@ narrow200:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty202:
-skip201:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip199
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip203:
-	JMP final191
+skip199:
+	JMP final187
 
-empty179:
+empty175:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed190
+	JNE       summed186
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around200
 	VMOVDQU64 Z6, (DX)
-	JMP       stored205
+	JMP       stored188
 
-around204:
+around200:
 	VMOVNTDQ Z6, (DX)
+	JMP      stored188
 
-stored205:
-	JMP stored192
-
-tooMany174:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over175:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip201
 	ADDQ  $+64, to+56(FP)
 
-skip206:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower172:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower208
+	JLT  narrower203
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over211
+	JGE  over206
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result209:
+result204:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many212
+	JGT  many207
 
-few213:
+few208:
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty215
+	JGE     empty210
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none216
+	JEQ     none211
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide217
+	JNE     wide212
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -13177,9 +13107,9 @@ few213:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows219
+	JGE     rows214
 
-row218:
+row213:
 	MOVQ           128(R11), R13
 	IMULQ          AX, R13
 	MOVQ           (R11), R12
@@ -13193,13 +13123,13 @@ row218:
 	PREFETCHT0     (R8)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
-	JLT            row218
+	JLT            row213
 
-rows219:
+rows214:
 	CMPQ R11, SI
-	JGE  rows221
+	JGE  rows216
 
-row220:
+row215:
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13210,7 +13140,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13221,7 +13151,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13232,7 +13162,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13243,7 +13173,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13254,7 +13184,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13265,7 +13195,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13276,7 +13206,7 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JGE            rows221
+	JGE            rows216
 	MOVQ           (R11), R12
 	IMULQ          AX, R12
 	VPBROADCASTW.Z (R10), K1, Z0
@@ -13287,21 +13217,21 @@ row220:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R11
 	CMPQ           R11, SI
-	JLT            row220
+	JLT            row215
 
-rows221:
-	JMP summed214
+rows216:
+	JMP summed209
 
-none216:
+none211:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows223
+	JGE     rows218
 
-row222:
+row217:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -13312,13 +13242,13 @@ row222:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row222
+	JLT        row217
 
-rows223:
+rows218:
 	CMPQ R10, SI
-	JGE  rows225
+	JGE  rows220
 
-row224:
+row219:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13326,7 +13256,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13334,7 +13264,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13342,7 +13272,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13350,7 +13280,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13358,7 +13288,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13366,7 +13296,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13374,7 +13304,7 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -13382,15 +13312,15 @@ row224:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row224
+	JLT       row219
 
-rows225:
-summed214:
-summed226:
+rows220:
+summed209:
+summed221:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special229
+	JNE  special224
 
-final227:
+final222:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -13399,28 +13329,24 @@ final227:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around226
 	VMOVDQU64 Y0, (DX)
-	JMP       stored231
 
-around230:
-	VMOVNTDQ Y0, (DX)
-
-stored231:
-stored228:
+stored225:
+stored223:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result209
-	JMP  over211
+	JLT  result204
+	JMP  over206
 
-many212:
+many207:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany210
-	JMP   few213
+	JEQ   tooMany205
+	JMP   few208
 
-wide217:
+wide212:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13431,9 +13357,9 @@ wide217:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows233
+	JGE     rows228
 
-row232:
+row227:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -13447,13 +13373,13 @@ row232:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row232
+	JLT          row227
 
-rows233:
+rows228:
 	CMPQ R11, SI
-	JGE  rows235
+	JGE  rows230
 
-row234:
+row229:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13464,7 +13390,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13475,7 +13401,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13486,7 +13412,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13497,7 +13423,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13508,7 +13434,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13519,7 +13445,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13530,7 +13456,7 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z0
@@ -13541,96 +13467,98 @@ row234:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row234
+	JLT          row229
 
-rows235:
-	JMP summed214
+rows230:
+	JMP summed209
 
-special229:
+around226:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored225
+
+special224:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow236
+	JEQ     narrow231
 	VMOVUPS Z6, (DX)
-	JMP     stored228
+	JMP     stored223
 
-narrow236:
+narrow231:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip237
+	JEQ          skip232
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty238
+	JEQ          empty233
 	SHRQ         $0x03, R10
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   R10, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty238:
-skip237:
+empty233:
+skip232:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip239
+	JEQ       skip234
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip239:
-	JMP final227
+skip234:
+	JMP final222
 
-empty215:
+empty210:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed226
+	JNE       summed221
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around240
+	JNE       around235
 	VMOVDQU64 Y6, (DX)
-	JMP       stored241
+	JMP       stored223
 
-around240:
+around235:
 	VMOVNTDQ Y6, (DX)
+	JMP      stored223
 
-stored241:
-	JMP stored228
-
-tooMany210:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over211:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip242
+	JEQ   skip236
 	ADDQ  $+32, to+56(FP)
 
-skip242:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower208:
+narrower203:
 	TESTQ R9, R9
-	JLE   done243
+	JLE   done237
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K2
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over246
+	JGE   over240
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result244:
+result238:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many247
+	JGT  many241
 
-few248:
+few242:
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     empty250
+	JGE     empty244
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none251
+	JEQ     none245
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide252
+	JNE     wide246
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x02, R9
@@ -13641,9 +13569,9 @@ few248:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows254
+	JGE     rows248
 
-row253:
+row247:
 	MOVQ           128(R10), R12
 	IMULQ          AX, R12
 	MOVQ           (R10), R11
@@ -13657,13 +13585,13 @@ row253:
 	PREFETCHT0     (R8)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
-	JLT            row253
+	JLT            row247
 
-rows254:
+rows248:
 	CMPQ R10, SI
-	JGE  rows256
+	JGE  rows250
 
-row255:
+row249:
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13674,7 +13602,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13685,7 +13613,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13696,7 +13624,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13707,7 +13635,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13718,7 +13646,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13729,7 +13657,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13740,7 +13668,7 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JGE            rows256
+	JGE            rows250
 	MOVQ           (R10), R11
 	IMULQ          AX, R11
 	VPBROADCASTW.Z (R9), K1, Z0
@@ -13751,21 +13679,21 @@ row255:
 	VADDPS         Z0, Z6, Z6
 	ADDQ           $0x08, R10
 	CMPQ           R10, SI
-	JLT            row255
+	JLT            row249
 
-rows256:
-	JMP summed249
+rows250:
+	JMP summed243
 
-none251:
+none245:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows258
+	JGE     rows252
 
-row257:
+row251:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -13776,13 +13704,13 @@ row257:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row257
+	JLT         row251
 
-rows258:
+rows252:
 	CMPQ R9, SI
-	JGE  rows260
+	JGE  rows254
 
-row259:
+row253:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13790,7 +13718,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13798,7 +13726,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13806,7 +13734,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13814,7 +13742,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13822,7 +13750,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13830,7 +13758,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13838,7 +13766,7 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K2, Z0
@@ -13846,15 +13774,15 @@ row259:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row259
+	JLT         row253
 
-rows260:
-summed249:
-summed261:
+rows254:
+summed243:
+summed255:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special264
+	JNE  special258
 
-final262:
+final256:
 	VPTESTMD  Z2, Z6, K3
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K3, Z0
@@ -13864,20 +13792,20 @@ final262:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K2, (DX)
 
-stored263:
+stored257:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result244
-	JMP  over246
+	JLT  result238
+	JMP  over240
 
-many247:
+many241:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany245
-	JMP   few248
+	JEQ   tooMany239
+	JMP   few242
 
-wide252:
+wide246:
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -13888,9 +13816,9 @@ wide252:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows266
+	JGE     rows260
 
-row265:
+row259:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -13904,13 +13832,13 @@ row265:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row265
+	JLT          row259
 
-rows266:
+rows260:
 	CMPQ R10, SI
-	JGE  rows268
+	JGE  rows262
 
-row267:
+row261:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13921,7 +13849,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13932,7 +13860,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13943,7 +13871,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13954,7 +13882,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13965,7 +13893,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13976,7 +13904,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13987,7 +13915,7 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z0
@@ -13998,48 +13926,48 @@ row267:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row267
+	JLT          row261
 
-rows268:
-	JMP summed249
+rows262:
+	JMP summed243
 
-special264:
+special258:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow269
+	JEQ     narrow263
 	VMOVUPS Z6, K2, (DX)
-	JMP     stored263
+	JMP     stored257
 
-narrow269:
+narrow263:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip270
+	JEQ          skip264
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty271
+	JEQ          empty265
 	SHRQ         $0x03, R9
 	VPXORD       X31, X31, X31
 	VCVTSI2SSQ   R9, X31, X31
 	VBROADCASTSS X31, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty271:
-skip270:
+empty265:
+skip264:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip272
+	JEQ         skip266
 	VPMOVZXWD.Z (DX), K2, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip272:
-	JMP final262
+skip266:
+	JMP final256
 
-empty250:
-	JMP summed261
+empty244:
+	JMP summed255
 
-tooMany245:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over246:
-done243:
+over240:
+done237:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -14142,32 +14070,32 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none273
+	JEQ   none267
 	SUBQ  CX, DX
 
-none273:
+none267:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile274:
+tile268:
 	CMPQ R10, $0x00000080
-	JLT  narrower275
+	JLT  narrower269
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over278
+	JGE  over272
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result276:
+result270:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many279
+	JGT  many273
 
-few280:
+few274:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -14177,7 +14105,7 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty275
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14188,9 +14116,9 @@ few280:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows283
+	JGE     rows277
 
-row282:
+row276:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14237,13 +14165,13 @@ row282:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row282
+	JLT          row276
 
-rows283:
+rows277:
 	CMPQ R13, DI
-	JGE  rows285
+	JGE  rows279
 
-row284:
+row278:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14284,14 +14212,14 @@ row284:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row284
+	JLT          row278
 
-rows285:
-summed286:
+rows279:
+summed280:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special283
 
-final287:
+final281:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -14306,14 +14234,10 @@ final287:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around290
+	JNE           around285
 	VMOVDQU64     Z8, (BX)
-	JMP           stored291
 
-around290:
-	VMOVNTDQ Z8, (BX)
-
-stored291:
+stored284:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -14328,14 +14252,10 @@ stored291:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around292
+	JNE           around287
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored293
 
-around292:
-	VMOVNTDQ Z8, 64(BX)
-
-stored293:
+stored286:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -14350,14 +14270,10 @@ stored293:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around294
+	JNE           around289
 	VMOVDQU64     Z8, 128(BX)
-	JMP           stored295
 
-around294:
-	VMOVNTDQ Z8, 128(BX)
-
-stored295:
+stored288:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -14372,30 +14288,42 @@ stored295:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z15, Z8
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around296
+	JNE           around291
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored297
 
-around296:
-	VMOVNTDQ Z8, 192(BX)
-
-stored297:
-stored288:
+stored290:
+stored282:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result270
+	JMP  over272
 
-many279:
+many273:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
-	JMP   few280
+	JEQ   tooMany271
+	JMP   few274
 
-special289:
+around285:
+	VMOVNTDQ Z8, (BX)
+	JMP      stored284
+
+around287:
+	VMOVNTDQ Z8, 64(BX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ Z8, 128(BX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ Z8, 192(BX)
+	JMP      stored290
+
+special283:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow292
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14404,14 +14332,14 @@ special289:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored288
+	JMP     stored282
 
-narrow298:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip293
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty300
+	JEQ          empty294
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -14425,10 +14353,10 @@ narrow298:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty300:
-skip299:
+empty294:
+skip293:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip295
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -14454,68 +14382,66 @@ skip299:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip301:
-	JMP final287
+skip295:
+	JMP final281
 
-empty281:
+empty275:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed286
+	JNE       summed280
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around296
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored303
+	JMP       stored282
 
-around302:
+around296:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored282
 
-stored303:
-	JMP stored288
-
-tooMany277:
+tooMany271:
 	MOVQ R8, results+24(FP)
 
-over278:
+over272:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip297
 	ADDQ  $+256, to+72(FP)
 
-skip304:
+skip297:
 	SUBQ $0x00000080, R10
-	JMP  tile274
+	JMP  tile268
 
-narrower275:
+narrower269:
 	CMPQ R10, $0x00000040
-	JLT  narrower306
+	JLT  narrower299
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over309
+	JGE  over302
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result307:
+result300:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many310
+	JGT  many303
 
-few311:
+few304:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty312
+	JGE     empty305
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14526,9 +14452,9 @@ few311:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows307
 
-row313:
+row306:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14557,13 +14483,13 @@ row313:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row306
 
-rows314:
+rows307:
 	CMPQ R13, DI
-	JGE  rows316
+	JGE  rows309
 
-row315:
+row308:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14588,14 +14514,14 @@ row315:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row315
+	JLT          row308
 
-rows316:
-summed317:
+rows309:
+summed310:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special313
 
-final318:
+final311:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z4
@@ -14610,14 +14536,10 @@ final318:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around321
+	JNE           around315
 	VMOVDQU64     Z4, (BX)
-	JMP           stored322
 
-around321:
-	VMOVNTDQ Z4, (BX)
-
-stored322:
+stored314:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z4
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z4
@@ -14632,42 +14554,46 @@ stored322:
 	VMOVDQA64     Z4, Z4
 	VPERMT2W      Z5, Z6, Z4
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around323
+	JNE           around317
 	VMOVDQU64     Z4, 64(BX)
-	JMP           stored324
 
-around323:
-	VMOVNTDQ Z4, 64(BX)
-
-stored324:
-stored319:
+stored316:
+stored312:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result300
+	JMP  over302
 
-many310:
+many303:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany301
+	JMP   few304
 
-special320:
+around315:
+	VMOVNTDQ Z4, (BX)
+	JMP      stored314
+
+around317:
+	VMOVNTDQ Z4, 64(BX)
+	JMP      stored316
+
+special313:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow318
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored319
+	JMP     stored312
 
-narrow325:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip319
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty327
+	JEQ          empty320
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -14677,10 +14603,10 @@ narrow325:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty327:
-skip326:
+empty320:
+skip319:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip328
+	JEQ       skip321
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -14694,61 +14620,59 @@ skip326:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip328:
-	JMP final318
+skip321:
+	JMP final311
 
-empty312:
+empty305:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed317
+	JNE       summed310
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around322
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored312
 
-around329:
+around322:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored312
 
-stored330:
-	JMP stored319
-
-tooMany308:
+tooMany301:
 	MOVQ R8, results+24(FP)
 
-over309:
+over302:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip331
+	JEQ   skip323
 	ADDQ  $+128, to+72(FP)
 
-skip331:
+skip323:
 	SUBQ $0x00000040, R10
 
-narrower306:
+narrower299:
 	CMPQ R10, $0x00000020
-	JLT  narrower333
+	JLT  narrower325
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over336
+	JGE  over328
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result334:
+result326:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many337
+	JGT  many329
 
-few338:
+few330:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty339
+	JGE     empty331
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14759,9 +14683,9 @@ few338:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows341
+	JGE     rows333
 
-row340:
+row332:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -14781,13 +14705,13 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row340
+	JLT          row332
 
-rows341:
+rows333:
 	CMPQ R13, DI
-	JGE  rows343
+	JGE  rows335
 
-row342:
+row334:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14804,7 +14728,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14821,7 +14745,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14838,7 +14762,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -14855,14 +14779,14 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row342
+	JLT          row334
 
-rows343:
-summed344:
+rows335:
+summed336:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special347
+	JNE  special339
 
-final345:
+final337:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -14877,40 +14801,40 @@ final345:
 	VMOVDQA64     Z2, Z2
 	VPERMT2W      Z3, Z4, Z2
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around348
+	JNE           around341
 	VMOVDQU64     Z2, (BX)
-	JMP           stored349
 
-around348:
-	VMOVNTDQ Z2, (BX)
-
-stored349:
-stored346:
+stored340:
+stored338:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result326
+	JMP  over328
 
-many337:
+many329:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany335
-	JMP   few338
+	JEQ   tooMany327
+	JMP   few330
 
-special347:
+around341:
+	VMOVNTDQ Z2, (BX)
+	JMP      stored340
+
+special339:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow342
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored346
+	JMP     stored338
 
-narrow350:
+narrow342:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip343
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty352
+	JEQ          empty344
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -14918,10 +14842,10 @@ narrow350:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty352:
-skip351:
+empty344:
+skip343:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip353
+	JEQ       skip345
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -14929,58 +14853,56 @@ skip351:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip353:
-	JMP final345
+skip345:
+	JMP final337
 
-empty339:
+empty331:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed344
+	JNE       summed336
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around354
+	JNE       around346
 	VMOVDQU64 Z0, (BX)
-	JMP       stored355
+	JMP       stored338
 
-around354:
+around346:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored338
 
-stored355:
-	JMP stored346
-
-tooMany335:
+tooMany327:
 	MOVQ R8, results+24(FP)
 
-over336:
+over328:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip356
+	JEQ   skip347
 	ADDQ  $+64, to+72(FP)
 
-skip356:
+skip347:
 	SUBQ $0x00000020, R10
 
-narrower333:
+narrower325:
 	CMPQ R10, $0x00000010
-	JLT  narrower358
+	JLT  narrower349
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over361
+	JGE  over352
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result359:
+result350:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many362
+	JGT  many353
 
-few363:
+few354:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty364
+	JGE     empty355
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -14991,9 +14913,9 @@ few363:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows366
+	JGE     rows357
 
-row365:
+row356:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15009,13 +14931,13 @@ row365:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row365
+	JLT          row356
 
-rows366:
+rows357:
 	CMPQ R13, DI
-	JGE  rows368
+	JGE  rows359
 
-row367:
+row358:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15028,7 +14950,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15041,7 +14963,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15054,7 +14976,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15067,7 +14989,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15080,7 +15002,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15093,7 +15015,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15106,7 +15028,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15119,14 +15041,14 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row367
+	JLT          row358
 
-rows368:
-summed369:
+rows359:
+summed360:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special372
+	JNE  special363
 
-final370:
+final361:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -15135,108 +15057,106 @@ final370:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+96(FP)
-	JNE           around373
+	JNE           around365
 	VMOVDQU64     Y1, (BX)
-	JMP           stored374
 
-around373:
-	VMOVNTDQ Y1, (BX)
-
-stored374:
-stored371:
+stored364:
+stored362:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result350
+	JMP  over352
 
-many362:
+many353:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany360
-	JMP   few363
+	JEQ   tooMany351
+	JMP   few354
 
-special372:
+around365:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored364
+
+special363:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow375
+	JEQ     narrow366
 	VMOVUPS Z0, (BX)
-	JMP     stored371
+	JMP     stored362
 
-narrow375:
+narrow366:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip376
+	JEQ          skip367
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty377
+	JEQ          empty368
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty377:
-skip376:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip369
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip378:
-	JMP final370
+skip369:
+	JMP final361
 
-empty364:
+empty355:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed369
+	JNE       summed360
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around370
 	VMOVDQU64 Y0, (BX)
-	JMP       stored380
+	JMP       stored362
 
-around379:
+around370:
 	VMOVNTDQ Y0, (BX)
+	JMP      stored362
 
-stored380:
-	JMP stored371
-
-tooMany360:
+tooMany351:
 	MOVQ R8, results+24(FP)
 
-over361:
+over352:
 	ADDQ  $0x00000020, R9
 	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip381
+	JEQ   skip371
 	ADDQ  $+32, to+72(FP)
 
-skip381:
+skip371:
 	SUBQ $0x00000010, R10
 
-narrower358:
+narrower349:
 	TESTQ R10, R10
-	JLE   done382
+	JLE   done372
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over385
+	JGE   over375
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result383:
+result373:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many386
+	JGT  many376
 
-few387:
+few377:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty378
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -15247,9 +15167,9 @@ few387:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows380
 
-row389:
+row379:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -15265,13 +15185,13 @@ row389:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row379
 
-rows390:
+rows380:
 	CMPQ R13, DI
-	JGE  rows392
+	JGE  rows382
 
-row391:
+row381:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15284,7 +15204,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15297,7 +15217,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15310,7 +15230,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15323,7 +15243,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15336,7 +15256,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15349,7 +15269,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15362,7 +15282,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -15375,14 +15295,14 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row391
+	JLT          row381
 
-rows392:
-summed393:
+rows382:
+summed383:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special386
 
-final394:
+final384:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -15392,56 +15312,56 @@ final394:
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 
-stored395:
+stored385:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result383
-	JMP  over385
+	JLT  result373
+	JMP  over375
 
-many386:
+many376:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany384
-	JMP   few387
+	JEQ   tooMany374
+	JMP   few377
 
-special396:
+special386:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow397
+	JEQ     narrow387
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored395
+	JMP     stored385
 
-narrow397:
+narrow387:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip398
+	JEQ          skip388
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty399
+	JEQ          empty389
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty399:
-skip398:
+empty389:
+skip388:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip400
+	JEQ         skip390
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip400:
-	JMP final394
+skip390:
+	JMP final384
 
-empty388:
-	JMP summed393
+empty378:
+	JMP summed383
 
-tooMany384:
+tooMany374:
 	MOVQ R8, results+24(FP)
 
-over385:
-done382:
+over375:
+done372:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -15464,30 +15384,30 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none401
+	JEQ   none391
 	SUBQ  CX, DX
 
-none401:
+none391:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile402:
+tile392:
 	CMPQ R10, $0x00000080
-	JLT  narrower403
+	JLT  narrower393
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over406
+	JGE  over396
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result404:
+result394:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty407
+	JGE          empty397
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -15512,9 +15432,9 @@ result404:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows410
+	JGE          rows400
 
-row409:
+row399:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -15574,13 +15494,13 @@ row409:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row409
+	JLT        row399
 
-rows410:
+rows400:
 	CMPQ R11, DI
-	JGE  rows412
+	JGE  rows402
 
-row411:
+row401:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -15634,9 +15554,9 @@ row411:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row411
+	JLT       row401
 
-rows412:
+rows402:
 	VPMOVZXBW     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -15655,7 +15575,7 @@ rows412:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none413
+	JEQ           none403
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -15762,10 +15682,10 @@ rows412:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none413:
-	JMP stored408
+none403:
+	JMP stored398
 
-empty407:
+empty397:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -15792,7 +15712,7 @@ empty407:
 	VPERMT2W     Z7, Z19, Z20
 	VMOVUPS      Z20, 192(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none414
+	JEQ          none404
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -15819,39 +15739,39 @@ empty407:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none414:
-stored408:
+none404:
+stored398:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result394
+	JMP  over396
 	MOVQ R8, results+24(FP)
 
-over406:
+over396:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile402
+	JMP  tile392
 
-narrower403:
+narrower393:
 	CMPQ R10, $0x00000040
-	JLT  narrower416
+	JLT  narrower406
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over419
+	JGE  over409
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result417:
+result407:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty420
+	JGE          empty410
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -15868,9 +15788,9 @@ result417:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows423
+	JGE          rows413
 
-row422:
+row412:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -15904,13 +15824,13 @@ row422:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row422
+	JLT        row412
 
-rows423:
+rows413:
 	CMPQ R11, DI
-	JGE  rows425
+	JGE  rows415
 
-row424:
+row414:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -15940,9 +15860,9 @@ row424:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row424
+	JLT       row414
 
-rows425:
+rows415:
 	VPMOVZXBW     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -15953,7 +15873,7 @@ rows425:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none426
+	JEQ           none416
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16012,10 +15932,10 @@ rows425:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none426:
-	JMP stored421
+none416:
+	JMP stored411
 
-empty420:
+empty410:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -16030,7 +15950,7 @@ empty420:
 	VPERMT2W     Z3, Z4, Z5
 	VMOVUPS      Z5, 64(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none417
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16049,38 +15969,38 @@ empty420:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none427:
-stored421:
+none417:
+stored411:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result417
-	JMP  over419
+	JLT  result407
+	JMP  over409
 	MOVQ R8, results+24(FP)
 
-over419:
+over409:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower416:
+narrower406:
 	CMPQ R10, $0x00000020
-	JLT  narrower429
+	JLT  narrower419
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over432
+	JGE  over422
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result430:
+result420:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty433
+	JGE          empty423
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -16093,9 +16013,9 @@ result430:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows436
+	JGE          rows426
 
-row435:
+row425:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16116,13 +16036,13 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row435
+	JLT        row425
 
-rows436:
+rows426:
 	CMPQ R11, DI
-	JGE  rows438
+	JGE  rows428
 
-row437:
+row427:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16140,7 +16060,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16158,7 +16078,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16176,7 +16096,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -16194,16 +16114,16 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row437
+	JLT       row427
 
-rows438:
+rows428:
 	VPMOVZXBW     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none439
+	JEQ           none429
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16238,10 +16158,10 @@ rows438:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none439:
-	JMP stored434
+none429:
+	JMP stored424
 
-empty433:
+empty423:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -16250,7 +16170,7 @@ empty433:
 	VPERMT2W     Z1, Z2, Z3
 	VMOVUPS      Z3, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none430
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16265,38 +16185,38 @@ empty433:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none440:
-stored434:
+none430:
+stored424:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result420
+	JMP  over422
 	MOVQ R8, results+24(FP)
 
-over432:
+over422:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower429:
+narrower419:
 	CMPQ R10, $0x00000010
-	JLT  narrower442
+	JLT  narrower432
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over445
+	JGE  over435
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result443:
+result433:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty436
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -16307,9 +16227,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows439
 
-row448:
+row438:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -16324,13 +16244,13 @@ row448:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row448
+	JLT        row438
 
-rows449:
+rows439:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows441
 
-row450:
+row440:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16342,7 +16262,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16354,7 +16274,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16366,7 +16286,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16378,7 +16298,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16390,7 +16310,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16402,7 +16322,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16414,7 +16334,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -16426,15 +16346,15 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row450
+	JLT       row440
 
-rows451:
+rows441:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none442
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16457,17 +16377,17 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none452:
-	JMP stored447
+none442:
+	JMP stored437
 
-empty446:
+empty436:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none443
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16480,41 +16400,41 @@ empty446:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none453:
-stored447:
+none443:
+stored437:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result433
+	JMP  over435
 	MOVQ R8, results+24(FP)
 
-over445:
+over435:
 	ADDQ $0x00000020, R9
 	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower442:
+narrower432:
 	TESTQ R10, R10
-	JLE   done454
+	JLE   done444
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over457
+	JGE   over447
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result455:
+result445:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty458
+	JGE          empty448
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -16525,9 +16445,9 @@ result455:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows461
+	JGE          rows451
 
-row460:
+row450:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -16542,13 +16462,13 @@ row460:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row460
+	JLT         row450
 
-rows461:
+rows451:
 	CMPQ R11, DI
-	JGE  rows463
+	JGE  rows453
 
-row462:
+row452:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16560,7 +16480,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16572,7 +16492,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16584,7 +16504,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16596,7 +16516,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16608,7 +16528,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16620,7 +16540,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16632,7 +16552,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -16644,15 +16564,15 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row462
+	JLT         row452
 
-rows463:
+rows453:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none464
+	JEQ           none454
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -16676,17 +16596,17 @@ rows463:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none464:
-	JMP stored459
+none454:
+	JMP stored449
 
-empty458:
+empty448:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VPSRLD       $0x10, Z0, Z1
 	VPMOVDW      Z1, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none465
+	JEQ          none455
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -16700,18 +16620,18 @@ empty458:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none465:
-stored459:
+none455:
+stored449:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result455
-	JMP  over457
+	JLT  result445
+	JMP  over447
 	MOVQ R8, results+24(FP)
 
-over457:
-done454:
+over447:
+done444:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -17167,107 +17087,67 @@ final21:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around24
+	JNE       around25
 	VMOVDQU64 Y16, (DX)
 	VMOVDQU64 Y17, 32(DX)
-	JMP       stored25
 
-around24:
-	VMOVNTDQ Y16, (DX)
-	VMOVNTDQ Y17, 32(DX)
-
-stored25:
+stored24:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around26
+	JNE       around27
 	VMOVDQU64 Y16, 64(DX)
 	VMOVDQU64 Y17, 96(DX)
-	JMP       stored27
 
-around26:
-	VMOVNTDQ Y16, 64(DX)
-	VMOVNTDQ Y17, 96(DX)
-
-stored27:
+stored26:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around28
+	JNE       around29
 	VMOVDQU64 Y16, 128(DX)
 	VMOVDQU64 Y17, 160(DX)
-	JMP       stored29
 
-around28:
-	VMOVNTDQ Y16, 128(DX)
-	VMOVNTDQ Y17, 160(DX)
-
-stored29:
+stored28:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around30
+	JNE       around31
 	VMOVDQU64 Y16, 192(DX)
 	VMOVDQU64 Y17, 224(DX)
-	JMP       stored31
 
-around30:
-	VMOVNTDQ Y16, 192(DX)
-	VMOVNTDQ Y17, 224(DX)
-
-stored31:
+stored30:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around32
+	JNE       around33
 	VMOVDQU64 Y16, 256(DX)
 	VMOVDQU64 Y17, 288(DX)
-	JMP       stored33
 
-around32:
-	VMOVNTDQ Y16, 256(DX)
-	VMOVNTDQ Y17, 288(DX)
-
-stored33:
+stored32:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around34
+	JNE       around35
 	VMOVDQU64 Y16, 320(DX)
 	VMOVDQU64 Y17, 352(DX)
-	JMP       stored35
 
-around34:
-	VMOVNTDQ Y16, 320(DX)
-	VMOVNTDQ Y17, 352(DX)
-
-stored35:
+stored34:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around36
+	JNE       around37
 	VMOVDQU64 Y16, 384(DX)
 	VMOVDQU64 Y17, 416(DX)
-	JMP       stored37
 
-around36:
-	VMOVNTDQ Y16, 384(DX)
-	VMOVNTDQ Y17, 416(DX)
-
-stored37:
+stored36:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around38
+	JNE       around39
 	VMOVDQU64 Y16, 448(DX)
 	VMOVDQU64 Y17, 480(DX)
-	JMP       stored39
 
-around38:
-	VMOVNTDQ Y16, 448(DX)
-	VMOVNTDQ Y17, 480(DX)
-
-stored39:
+stored38:
 stored22:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -17425,6 +17305,46 @@ row42:
 rows43:
 	JMP summed8
 
+around25:
+	VMOVNTDQ Y16, (DX)
+	VMOVNTDQ Y17, 32(DX)
+	JMP      stored24
+
+around27:
+	VMOVNTDQ Y16, 64(DX)
+	VMOVNTDQ Y17, 96(DX)
+	JMP      stored26
+
+around29:
+	VMOVNTDQ Y16, 128(DX)
+	VMOVNTDQ Y17, 160(DX)
+	JMP      stored28
+
+around31:
+	VMOVNTDQ Y16, 192(DX)
+	VMOVNTDQ Y17, 224(DX)
+	JMP      stored30
+
+around33:
+	VMOVNTDQ Y16, 256(DX)
+	VMOVNTDQ Y17, 288(DX)
+	JMP      stored32
+
+around35:
+	VMOVNTDQ Y16, 320(DX)
+	VMOVNTDQ Y17, 352(DX)
+	JMP      stored34
+
+around37:
+	VMOVNTDQ Y16, 384(DX)
+	VMOVNTDQ Y17, 416(DX)
+	JMP      stored36
+
+around39:
+	VMOVNTDQ Y16, 448(DX)
+	VMOVNTDQ Y17, 480(DX)
+	JMP      stored38
+
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow44
@@ -17526,7 +17446,7 @@ empty9:
 	VMOVDQU64 Z0, 320(DX)
 	VMOVDQU64 Z0, 384(DX)
 	VMOVDQU64 Z0, 448(DX)
-	JMP       stored49
+	JMP       stored22
 
 around48:
 	VMOVNTDQ Z0, (DX)
@@ -17537,9 +17457,7 @@ around48:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-
-stored49:
-	JMP stored22
+	JMP      stored22
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -17548,32 +17466,32 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip50
+	JEQ   skip49
 	ADDQ  $+512, to+56(FP)
 
-skip50:
+skip49:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower52
+	JLT  narrower51
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over55
+	JGE  over54
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result53:
+result52:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many56
+	JGT  many55
 
-few57:
+few56:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -17583,11 +17501,11 @@ few57:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     empty59
+	JGE     empty58
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none60
+	JEQ     none59
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide61
+	JNE     wide60
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -17598,9 +17516,9 @@ few57:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows63
+	JGE     rows62
 
-row62:
+row61:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -17638,13 +17556,13 @@ row62:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row62
+	JLT          row61
 
-rows63:
+rows62:
 	CMPQ R11, SI
-	JGE  rows65
+	JGE  rows64
 
-row64:
+row63:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -17676,21 +17594,21 @@ row64:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row64
+	JLT          row63
 
-rows65:
-	JMP summed58
+rows64:
+	JMP summed57
 
-none60:
+none59:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows66
 
-row66:
+row65:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -17717,13 +17635,13 @@ row66:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row66
+	JLT        row65
 
-rows67:
+rows66:
 	CMPQ R10, SI
-	JGE  rows69
+	JGE  rows68
 
-row68:
+row67:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -17744,81 +17662,61 @@ row68:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row68
+	JLT       row67
 
-rows69:
-summed58:
-summed70:
+rows68:
+summed57:
+summed69:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special73
+	JNE  special72
 
-final71:
+final70:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around74
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
-	JMP       stored75
 
-around74:
-	VMOVNTDQ Y8, (DX)
-	VMOVNTDQ Y9, 32(DX)
-
-stored75:
+stored73:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around76
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
-	JMP       stored77
 
-around76:
-	VMOVNTDQ Y8, 64(DX)
-	VMOVNTDQ Y9, 96(DX)
-
-stored77:
+stored75:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around78
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
-	JMP       stored79
 
-around78:
-	VMOVNTDQ Y8, 128(DX)
-	VMOVNTDQ Y9, 160(DX)
-
-stored79:
+stored77:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around80
 	VMOVDQU64 Y8, 192(DX)
 	VMOVDQU64 Y9, 224(DX)
-	JMP       stored81
 
-around80:
-	VMOVNTDQ Y8, 192(DX)
-	VMOVNTDQ Y9, 224(DX)
-
-stored81:
-stored72:
+stored79:
+stored71:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result53
-	JMP  over55
+	JLT  result52
+	JMP  over54
 
-many56:
+many55:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany54
-	JMP   few57
+	JEQ   tooMany53
+	JMP   few56
 
-wide61:
+wide60:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17829,9 +17727,9 @@ wide61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows83
+	JGE     rows82
 
-row82:
+row81:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -17868,13 +17766,13 @@ row82:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row82
+	JLT          row81
 
-rows83:
+rows82:
 	CMPQ R11, SI
-	JGE  rows85
+	JGE  rows84
 
-row84:
+row83:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -17905,14 +17803,34 @@ row84:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row84
+	JLT          row83
 
-rows85:
-	JMP summed58
+rows84:
+	JMP summed57
 
-special73:
+around74:
+	VMOVNTDQ Y8, (DX)
+	VMOVNTDQ Y9, 32(DX)
+	JMP      stored73
+
+around76:
+	VMOVNTDQ Y8, 64(DX)
+	VMOVNTDQ Y9, 96(DX)
+	JMP      stored75
+
+around78:
+	VMOVNTDQ Y8, 128(DX)
+	VMOVNTDQ Y9, 160(DX)
+	JMP      stored77
+
+around80:
+	VMOVNTDQ Y8, 192(DX)
+	VMOVNTDQ Y9, 224(DX)
+	JMP      stored79
+
+special72:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow85
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -17921,14 +17839,14 @@ special73:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
-	JMP     stored72
+	JMP     stored71
 
-narrow86:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
+	JEQ          skip86
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty88
+	JEQ          empty87
 	SHRQ         $0x03, R10
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R10, X19, X19
@@ -17942,10 +17860,10 @@ narrow86:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty88:
-skip87:
+empty87:
+skip86:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip89
+	JEQ       skip88
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -17963,61 +17881,59 @@ skip87:
 	VCVTPH2PS 224(DX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip89:
-	JMP final71
+skip88:
+	JMP final70
 
-empty59:
+empty58:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed70
+	JNE       summed69
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around89
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
-	JMP       stored91
+	JMP       stored71
 
-around90:
+around89:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
+	JMP      stored71
 
-stored91:
-	JMP stored72
-
-tooMany54:
+tooMany53:
 	MOVQ DI, results+24(FP)
 
-over55:
+over54:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip92
+	JEQ   skip90
 	ADDQ  $+256, to+56(FP)
 
-skip92:
+skip90:
 	SUBQ $0x00000080, R9
 
-narrower52:
+narrower51:
 	CMPQ R9, $0x00000060
-	JLT  narrower94
+	JLT  narrower92
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over97
+	JGE  over95
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result95:
+result93:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many98
+	JGT  many96
 
-few99:
+few97:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -18025,11 +17941,11 @@ few99:
 	VPXORD  Z4, Z4, Z4
 	VPXORD  Z5, Z5, Z5
 	CMPQ    BX, SI
-	JGE     empty101
+	JGE     empty99
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none102
+	JEQ     none100
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide103
+	JNE     wide101
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18040,9 +17956,9 @@ few99:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows105
+	JGE     rows103
 
-row104:
+row102:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18073,13 +17989,13 @@ row104:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row104
+	JLT          row102
 
-rows105:
+rows103:
 	CMPQ R11, SI
-	JGE  rows107
+	JGE  rows105
 
-row106:
+row104:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -18105,21 +18021,21 @@ row106:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row106
+	JLT          row104
 
-rows107:
-	JMP summed100
+rows105:
+	JMP summed98
 
-none102:
+none100:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows109
+	JGE     rows107
 
-row108:
+row106:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18141,13 +18057,13 @@ row108:
 	VADDPS     Z6, Z5, Z5
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row108
+	JLT        row106
 
-rows109:
+rows107:
 	CMPQ R10, SI
-	JGE  rows111
+	JGE  rows109
 
-row110:
+row108:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z6
@@ -18164,68 +18080,53 @@ row110:
 	VADDPS    Z6, Z5, Z5
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row110
+	JLT       row108
 
-rows111:
-summed100:
-summed112:
+rows109:
+summed98:
+summed110:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special115
+	JNE  special113
 
-final113:
+final111:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around116
+	JNE       around115
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
-	JMP       stored117
 
-around116:
-	VMOVNTDQ Y6, (DX)
-	VMOVNTDQ Y7, 32(DX)
-
-stored117:
+stored114:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around118
+	JNE       around117
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
-	JMP       stored119
 
-around118:
-	VMOVNTDQ Y6, 64(DX)
-	VMOVNTDQ Y7, 96(DX)
-
-stored119:
+stored116:
 	VCVTPS2PH $0x00, Z4, Y6
 	VCVTPS2PH $0x00, Z5, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around119
 	VMOVDQU64 Y6, 128(DX)
 	VMOVDQU64 Y7, 160(DX)
-	JMP       stored121
 
-around120:
-	VMOVNTDQ Y6, 128(DX)
-	VMOVNTDQ Y7, 160(DX)
-
-stored121:
-stored114:
+stored118:
+stored112:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result95
-	JMP  over97
+	JLT  result93
+	JMP  over95
 
-many98:
+many96:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany96
-	JMP   few99
+	JEQ   tooMany94
+	JMP   few97
 
-wide103:
+wide101:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18236,9 +18137,9 @@ wide103:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows121
 
-row122:
+row120:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18268,13 +18169,13 @@ row122:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row120
 
-rows123:
+rows121:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows123
 
-row124:
+row122:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -18299,28 +18200,43 @@ row124:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row122
 
-rows125:
-	JMP summed100
+rows123:
+	JMP summed98
 
-special115:
+around115:
+	VMOVNTDQ Y6, (DX)
+	VMOVNTDQ Y7, 32(DX)
+	JMP      stored114
+
+around117:
+	VMOVNTDQ Y6, 64(DX)
+	VMOVNTDQ Y7, 96(DX)
+	JMP      stored116
+
+around119:
+	VMOVNTDQ Y6, 128(DX)
+	VMOVNTDQ Y7, 160(DX)
+	JMP      stored118
+
+special113:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow126
+	JEQ     narrow124
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	VMOVUPS Z4, 256(DX)
 	VMOVUPS Z5, 320(DX)
-	JMP     stored114
+	JMP     stored112
 
-narrow126:
+narrow124:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip127
+	JEQ          skip125
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty128
+	JEQ          empty126
 	SHRQ         $0x03, R10
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R10, X20, X20
@@ -18332,10 +18248,10 @@ narrow126:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty128:
-skip127:
+empty126:
+skip125:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip129
+	JEQ       skip127
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -18349,69 +18265,67 @@ skip127:
 	VCVTPH2PS 160(DX), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip129:
-	JMP final113
+skip127:
+	JMP final111
 
-empty101:
+empty99:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed112
+	JNE       summed110
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around130
+	JNE       around128
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
-	JMP       stored131
+	JMP       stored112
 
-around130:
+around128:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
+	JMP      stored112
 
-stored131:
-	JMP stored114
-
-tooMany96:
+tooMany94:
 	MOVQ DI, results+24(FP)
 
-over97:
+over95:
 	ADDQ  $0x000000c0, R8
 	ADDQ  $+192, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip132
+	JEQ   skip129
 	ADDQ  $+192, to+56(FP)
 
-skip132:
+skip129:
 	SUBQ $0x00000060, R9
 
-narrower94:
+narrower92:
 	CMPQ R9, $0x00000040
-	JLT  narrower134
+	JLT  narrower131
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over137
+	JGE  over134
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result135:
+result132:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many138
+	JGT  many135
 
-few139:
+few136:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     empty141
+	JGE     empty138
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none142
+	JEQ     none139
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide143
+	JNE     wide140
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18422,9 +18336,9 @@ few139:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows145
+	JGE     rows142
 
-row144:
+row141:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18448,13 +18362,13 @@ row144:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row144
+	JLT          row141
 
-rows145:
+rows142:
 	CMPQ R11, SI
-	JGE  rows147
+	JGE  rows144
 
-row146:
+row143:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -18474,21 +18388,21 @@ row146:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row146
+	JLT          row143
 
-rows147:
-	JMP summed140
+rows144:
+	JMP summed137
 
-none142:
+none139:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows149
+	JGE     rows146
 
-row148:
+row145:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18505,13 +18419,13 @@ row148:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row148
+	JLT        row145
 
-rows149:
+rows146:
 	CMPQ R10, SI
-	JGE  rows151
+	JGE  rows148
 
-row150:
+row147:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -18524,55 +18438,45 @@ row150:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row150
+	JLT       row147
 
-rows151:
-summed140:
-summed152:
+rows148:
+summed137:
+summed149:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special155
+	JNE  special152
 
-final153:
+final150:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around156
+	JNE       around154
 	VMOVDQU64 Y4, (DX)
 	VMOVDQU64 Y5, 32(DX)
-	JMP       stored157
 
-around156:
-	VMOVNTDQ Y4, (DX)
-	VMOVNTDQ Y5, 32(DX)
-
-stored157:
+stored153:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around158
+	JNE       around156
 	VMOVDQU64 Y4, 64(DX)
 	VMOVDQU64 Y5, 96(DX)
-	JMP       stored159
 
-around158:
-	VMOVNTDQ Y4, 64(DX)
-	VMOVNTDQ Y5, 96(DX)
-
-stored159:
-stored154:
+stored155:
+stored151:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result135
-	JMP  over137
+	JLT  result132
+	JMP  over134
 
-many138:
+many135:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany136
-	JMP   few139
+	JEQ   tooMany133
+	JMP   few136
 
-wide143:
+wide140:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18583,9 +18487,9 @@ wide143:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows161
+	JGE     rows158
 
-row160:
+row157:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18608,13 +18512,13 @@ row160:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row160
+	JLT          row157
 
-rows161:
+rows158:
 	CMPQ R11, SI
-	JGE  rows163
+	JGE  rows160
 
-row162:
+row159:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z4
@@ -18633,26 +18537,36 @@ row162:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row162
+	JLT          row159
 
-rows163:
-	JMP summed140
+rows160:
+	JMP summed137
 
-special155:
+around154:
+	VMOVNTDQ Y4, (DX)
+	VMOVNTDQ Y5, 32(DX)
+	JMP      stored153
+
+around156:
+	VMOVNTDQ Y4, 64(DX)
+	VMOVNTDQ Y5, 96(DX)
+	JMP      stored155
+
+special152:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow164
+	JEQ     narrow161
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
-	JMP     stored154
+	JMP     stored151
 
-narrow164:
+narrow161:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip165
+	JEQ          skip162
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty166
+	JEQ          empty163
 	SHRQ         $0x03, R10
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R10, X21, X21
@@ -18662,10 +18576,10 @@ narrow164:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty166:
-skip165:
+empty163:
+skip162:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip167
+	JEQ       skip164
 	VCVTPH2PS (DX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(DX), Z4
@@ -18675,65 +18589,63 @@ skip165:
 	VCVTPH2PS 96(DX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip167:
-	JMP final153
+skip164:
+	JMP final150
 
-empty141:
+empty138:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed152
+	JNE       summed149
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around168
+	JNE       around165
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
-	JMP       stored169
+	JMP       stored151
 
-around168:
+around165:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
+	JMP      stored151
 
-stored169:
-	JMP stored154
-
-tooMany136:
+tooMany133:
 	MOVQ DI, results+24(FP)
 
-over137:
+over134:
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip170
+	JEQ   skip166
 	ADDQ  $+128, to+56(FP)
 
-skip170:
+skip166:
 	SUBQ $0x00000040, R9
 
-narrower134:
+narrower131:
 	CMPQ R9, $0x00000020
-	JLT  narrower172
+	JLT  narrower168
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over175
+	JGE  over171
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result173:
+result169:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many176
+	JGT  many172
 
-few177:
+few173:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty179
+	JGE     empty175
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none180
+	JEQ     none176
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide181
+	JNE     wide177
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -18744,9 +18656,9 @@ few177:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows183
+	JGE     rows179
 
-row182:
+row178:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18763,13 +18675,13 @@ row182:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row182
+	JLT          row178
 
-rows183:
+rows179:
 	CMPQ R11, SI
-	JGE  rows185
+	JGE  rows181
 
-row184:
+row180:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18783,7 +18695,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18797,7 +18709,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18811,7 +18723,7 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows185
+	JGE          rows181
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -18825,21 +18737,21 @@ row184:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row184
+	JLT          row180
 
-rows185:
-	JMP summed178
+rows181:
+	JMP summed174
 
-none180:
+none176:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows187
+	JGE     rows183
 
-row186:
+row182:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -18851,13 +18763,13 @@ row186:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row186
+	JLT        row182
 
-rows187:
+rows183:
 	CMPQ R10, SI
-	JGE  rows189
+	JGE  rows185
 
-row188:
+row184:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18866,7 +18778,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18875,7 +18787,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18884,7 +18796,7 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows189
+	JGE       rows185
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -18893,42 +18805,37 @@ row188:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row188
+	JLT       row184
 
-rows189:
-summed178:
-summed190:
+rows185:
+summed174:
+summed186:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special193
+	JNE  special189
 
-final191:
+final187:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around194
+	JNE       around191
 	VMOVDQU64 Y2, (DX)
 	VMOVDQU64 Y3, 32(DX)
-	JMP       stored195
 
-around194:
-	VMOVNTDQ Y2, (DX)
-	VMOVNTDQ Y3, 32(DX)
-
-stored195:
-stored192:
+stored190:
+stored188:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result173
-	JMP  over175
+	JLT  result169
+	JMP  over171
 
-many176:
+many172:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany174
-	JMP   few177
+	JEQ   tooMany170
+	JMP   few173
 
-wide181:
+wide177:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18939,9 +18846,9 @@ wide181:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows197
+	JGE     rows193
 
-row196:
+row192:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -18957,13 +18864,13 @@ row196:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row196
+	JLT          row192
 
-rows197:
+rows193:
 	CMPQ R11, SI
-	JGE  rows199
+	JGE  rows195
 
-row198:
+row194:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18976,7 +18883,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -18989,7 +18896,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -19002,7 +18909,7 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows199
+	JGE          rows195
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -19015,24 +18922,29 @@ row198:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row198
+	JLT          row194
 
-rows199:
-	JMP summed178
+rows195:
+	JMP summed174
 
-special193:
+around191:
+	VMOVNTDQ Y2, (DX)
+	VMOVNTDQ Y3, 32(DX)
+	JMP      stored190
+
+special189:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow200
+	JEQ     narrow196
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
-	JMP     stored192
+	JMP     stored188
 
-narrow200:
+narrow196:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip197
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty202
+	JEQ          empty198
 	SHRQ         $0x03, R10
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R10, X22, X22
@@ -19040,71 +18952,69 @@ narrow200:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty202:
-skip201:
+empty198:
+skip197:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip203
+	JEQ       skip199
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(DX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip203:
-	JMP final191
+skip199:
+	JMP final187
 
-empty179:
+empty175:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed190
+	JNE       summed186
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around204
+	JNE       around200
 	VMOVDQU64 Z0, (DX)
-	JMP       stored205
+	JMP       stored188
 
-around204:
+around200:
 	VMOVNTDQ Z0, (DX)
+	JMP      stored188
 
-stored205:
-	JMP stored192
-
-tooMany174:
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over175:
+over171:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+64, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip206
+	JEQ   skip201
 	ADDQ  $+64, to+56(FP)
 
-skip206:
+skip201:
 	SUBQ $0x00000020, R9
 
-narrower172:
+narrower168:
 	CMPQ R9, $0x00000010
-	JLT  narrower208
+	JLT  narrower203
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over211
+	JGE  over206
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result209:
+result204:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many212
+	JGT  many207
 
-few213:
+few208:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty215
+	JGE     empty210
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none216
+	JEQ     none211
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide217
+	JNE     wide212
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -19115,9 +19025,9 @@ few213:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows219
+	JGE     rows214
 
-row218:
+row213:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -19131,13 +19041,13 @@ row218:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row218
+	JLT          row213
 
-rows219:
+rows214:
 	CMPQ R11, SI
-	JGE  rows221
+	JGE  rows216
 
-row220:
+row215:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19148,7 +19058,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19159,7 +19069,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19170,7 +19080,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19181,7 +19091,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19192,7 +19102,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19203,7 +19113,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19214,7 +19124,7 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows221
+	JGE          rows216
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -19225,21 +19135,21 @@ row220:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row220
+	JLT          row215
 
-rows221:
-	JMP summed214
+rows216:
+	JMP summed209
 
-none216:
+none211:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows223
+	JGE     rows218
 
-row222:
+row217:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -19249,101 +19159,97 @@ row222:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row222
+	JLT        row217
 
-rows223:
+rows218:
 	CMPQ R10, SI
-	JGE  rows225
+	JGE  rows220
 
-row224:
+row219:
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JGE       rows225
+	JGE       rows220
 	MOVQ      (R10), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row224
+	JLT       row219
 
-rows225:
-summed214:
-summed226:
+rows220:
+summed209:
+summed221:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special229
+	JNE  special224
 
-final227:
+final222:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around226
 	VMOVDQU64 Y1, (DX)
-	JMP       stored231
 
-around230:
-	VMOVNTDQ Y1, (DX)
-
-stored231:
-stored228:
+stored225:
+stored223:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result209
-	JMP  over211
+	JLT  result204
+	JMP  over206
 
-many212:
+many207:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany210
-	JMP   few213
+	JEQ   tooMany205
+	JMP   few208
 
-wide217:
+wide212:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19354,9 +19260,9 @@ wide217:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows233
+	JGE     rows228
 
-row232:
+row227:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -19369,13 +19275,13 @@ row232:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row232
+	JLT          row227
 
-rows233:
+rows228:
 	CMPQ R11, SI
-	JGE  rows235
+	JGE  rows230
 
-row234:
+row229:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19385,7 +19291,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19395,7 +19301,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19405,7 +19311,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19415,7 +19321,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19425,7 +19331,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19435,7 +19341,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19445,7 +19351,7 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows235
+	JGE          rows230
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -19455,95 +19361,97 @@ row234:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row234
+	JLT          row229
 
-rows235:
-	JMP summed214
+rows230:
+	JMP summed209
 
-special229:
+around226:
+	VMOVNTDQ Y1, (DX)
+	JMP      stored225
+
+special224:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow236
+	JEQ     narrow231
 	VMOVUPS Z0, (DX)
-	JMP     stored228
+	JMP     stored223
 
-narrow236:
+narrow231:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip237
+	JEQ          skip232
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty238
+	JEQ          empty233
 	SHRQ         $0x03, R10
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R10, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty238:
-skip237:
+empty233:
+skip232:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip239
+	JEQ       skip234
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip239:
-	JMP final227
+skip234:
+	JMP final222
 
-empty215:
+empty210:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed226
+	JNE       summed221
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around240
+	JNE       around235
 	VMOVDQU64 Y0, (DX)
-	JMP       stored241
+	JMP       stored223
 
-around240:
+around235:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored223
 
-stored241:
-	JMP stored228
-
-tooMany210:
+tooMany205:
 	MOVQ DI, results+24(FP)
 
-over211:
+over206:
 	ADDQ  $0x00000020, R8
 	ADDQ  $+32, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip242
+	JEQ   skip236
 	ADDQ  $+32, to+56(FP)
 
-skip242:
+skip236:
 	SUBQ $0x00000010, R9
 
-narrower208:
+narrower203:
 	TESTQ R9, R9
-	JLE   done243
+	JLE   done237
 	MOVQ  $-1, DX
 	BZHIQ R9, DX, DX
 	KMOVW DX, K1
 	MOVQ  to+56(FP), DX
 	MOVQ  start+16(FP), DI
 	CMPQ  DI, results+24(FP)
-	JGE   over246
+	JGE   over240
 	MOVQ  (DI), BX
 	LEAQ  (CX)(BX*8), BX
 
-result244:
+result238:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R9
 	SUBQ BX, R9
 	CMPQ R9, $0x00000800
-	JGT  many247
+	JGT  many241
 
-few248:
+few242:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty250
+	JGE     empty244
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none251
+	JEQ     none245
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide252
+	JNE     wide246
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x02, R9
@@ -19554,9 +19462,9 @@ few248:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows254
+	JGE     rows248
 
-row253:
+row247:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -19570,13 +19478,13 @@ row253:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row253
+	JLT          row247
 
-rows254:
+rows248:
 	CMPQ R10, SI
-	JGE  rows256
+	JGE  rows250
 
-row255:
+row249:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19587,7 +19495,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19598,7 +19506,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19609,7 +19517,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19620,7 +19528,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19631,7 +19539,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19642,7 +19550,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19653,7 +19561,7 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows256
+	JGE          rows250
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R9), Y1
@@ -19664,21 +19572,21 @@ row255:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row255
+	JLT          row249
 
-rows256:
-	JMP summed249
+rows250:
+	JMP summed243
 
-none251:
+none245:
 	MOVQ    BX, R9
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows258
+	JGE     rows252
 
-row257:
+row251:
 	MOVQ        128(R9), R11
 	IMULQ       AX, R11
 	MOVQ        (R9), R10
@@ -19688,94 +19596,94 @@ row257:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row257
+	JLT         row251
 
-rows258:
+rows252:
 	CMPQ R9, SI
-	JGE  rows260
+	JGE  rows254
 
-row259:
+row253:
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JGE         rows260
+	JGE         rows254
 	MOVQ        (R9), R10
 	IMULQ       AX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row259
+	JLT         row253
 
-rows260:
-summed249:
-summed261:
+rows254:
+summed243:
+summed255:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special264
+	JNE  special258
 
-final262:
+final256:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
 
-stored263:
+stored257:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result244
-	JMP  over246
+	JLT  result238
+	JMP  over240
 
-many247:
+many241:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany245
-	JMP   few248
+	JEQ   tooMany239
+	JMP   few242
 
-wide252:
+wide246:
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -19786,9 +19694,9 @@ wide252:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows266
+	JGE     rows260
 
-row265:
+row259:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -19801,13 +19709,13 @@ row265:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row265
+	JLT          row259
 
-rows266:
+rows260:
 	CMPQ R10, SI
-	JGE  rows268
+	JGE  rows262
 
-row267:
+row261:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19817,7 +19725,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19827,7 +19735,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19837,7 +19745,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19847,7 +19755,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19857,7 +19765,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19867,7 +19775,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19877,7 +19785,7 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows268
+	JGE          rows262
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R9), Z1
@@ -19887,47 +19795,47 @@ row267:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row267
+	JLT          row261
 
-rows268:
-	JMP summed249
+rows262:
+	JMP summed243
 
-special264:
+special258:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow269
+	JEQ     narrow263
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored263
+	JMP     stored257
 
-narrow269:
+narrow263:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip270
+	JEQ          skip264
 	MOVQ         SI, R9
 	SUBQ         BX, R9
-	JEQ          empty271
+	JEQ          empty265
 	SHRQ         $0x03, R9
 	VPXORD       X24, X24, X24
 	VCVTSI2SSQ   R9, X24, X24
 	VBROADCASTSS X24, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty271:
-skip270:
+empty265:
+skip264:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip272
+	JEQ         skip266
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip272:
-	JMP final262
+skip266:
+	JMP final256
 
-empty250:
-	JMP summed261
+empty244:
+	JMP summed255
 
-tooMany245:
+tooMany239:
 	MOVQ DI, results+24(FP)
 
-over246:
-done243:
+over240:
+done237:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -19950,32 +19858,32 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none273
+	JEQ   none267
 	SUBQ  CX, DX
 
-none273:
+none267:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile274:
+tile268:
 	CMPQ R10, $0x00000080
-	JLT  narrower275
+	JLT  narrower269
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over278
+	JGE  over272
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result276:
+result270:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many279
+	JGT  many273
 
-few280:
+few274:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -19985,7 +19893,7 @@ few280:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     empty281
+	JGE     empty275
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -19996,9 +19904,9 @@ few280:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows283
+	JGE     rows277
 
-row282:
+row276:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20037,13 +19945,13 @@ row282:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row282
+	JLT          row276
 
-rows283:
+rows277:
 	CMPQ R13, DI
-	JGE  rows285
+	JGE  rows279
 
-row284:
+row278:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20076,82 +19984,82 @@ row284:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row284
+	JLT          row278
 
-rows285:
-summed286:
+rows279:
+summed280:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special289
+	JNE  special283
 
-final287:
+final281:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around285
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored291
 
-around290:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored291:
+stored284:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around292
+	JNE       around287
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored293
 
-around292:
-	VMOVNTDQ Y8, 64(BX)
-	VMOVNTDQ Y9, 96(BX)
-
-stored293:
+stored286:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
+	JNE       around289
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored295
 
-around294:
-	VMOVNTDQ Y8, 128(BX)
-	VMOVNTDQ Y9, 160(BX)
-
-stored295:
+stored288:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around296
+	JNE       around291
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored297
 
-around296:
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
-
-stored297:
-stored288:
+stored290:
+stored282:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result276
-	JMP  over278
+	JLT  result270
+	JMP  over272
 
-many279:
+many273:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany277
-	JMP   few280
+	JEQ   tooMany271
+	JMP   few274
 
-special289:
+around285:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	JMP      stored284
+
+around287:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y9, 160(BX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+	JMP      stored290
+
+special283:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow292
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -20160,14 +20068,14 @@ special289:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored288
+	JMP     stored282
 
-narrow298:
+narrow292:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip293
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty300
+	JEQ          empty294
 	SHRQ         $0x03, R11
 	VPXORD       X10, X10, X10
 	VCVTSI2SSQ   R11, X10, X10
@@ -20181,10 +20089,10 @@ narrow298:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty300:
-skip299:
+empty294:
+skip293:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip295
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -20202,68 +20110,66 @@ skip299:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip301:
-	JMP final287
+skip295:
+	JMP final281
 
-empty281:
+empty275:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed286
+	JNE       summed280
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around296
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
 	VMOVDQU64 Z0, 128(BX)
 	VMOVDQU64 Z0, 192(BX)
-	JMP       stored303
+	JMP       stored282
 
-around302:
+around296:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
 	VMOVNTDQ Z0, 128(BX)
 	VMOVNTDQ Z0, 192(BX)
+	JMP      stored282
 
-stored303:
-	JMP stored288
-
-tooMany277:
+tooMany271:
 	MOVQ R8, results+24(FP)
 
-over278:
+over272:
 	ADDQ  $0x00000100, R9
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip304
+	JEQ   skip297
 	ADDQ  $+256, to+72(FP)
 
-skip304:
+skip297:
 	SUBQ $0x00000080, R10
-	JMP  tile274
+	JMP  tile268
 
-narrower275:
+narrower269:
 	CMPQ R10, $0x00000040
-	JLT  narrower306
+	JLT  narrower299
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over309
+	JGE  over302
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result307:
+result300:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many310
+	JGT  many303
 
-few311:
+few304:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     empty312
+	JGE     empty305
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20274,9 +20180,9 @@ few311:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows307
 
-row313:
+row306:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20301,13 +20207,13 @@ row313:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row306
 
-rows314:
+rows307:
 	CMPQ R13, DI
-	JGE  rows316
+	JGE  rows309
 
-row315:
+row308:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20328,68 +20234,68 @@ row315:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row315
+	JLT          row308
 
-rows316:
-summed317:
+rows309:
+summed310:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special313
 
-final318:
+final311:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
+	JNE       around315
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored322
 
-around321:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored322:
+stored314:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around323
+	JNE       around317
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored324
 
-around323:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored324:
-stored319:
+stored316:
+stored312:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result300
+	JMP  over302
 
-many310:
+many303:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany301
+	JMP   few304
 
-special320:
+around315:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	JMP      stored314
+
+around317:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+	JMP      stored316
+
+special313:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow325
+	JEQ     narrow318
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored319
+	JMP     stored312
 
-narrow325:
+narrow318:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip319
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty327
+	JEQ          empty320
 	SHRQ         $0x03, R11
 	VPXORD       X11, X11, X11
 	VCVTSI2SSQ   R11, X11, X11
@@ -20399,10 +20305,10 @@ narrow325:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty327:
-skip326:
+empty320:
+skip319:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip328
+	JEQ       skip321
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -20412,61 +20318,59 @@ skip326:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip328:
-	JMP final318
+skip321:
+	JMP final311
 
-empty312:
+empty305:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed317
+	JNE       summed310
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around322
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z0, 64(BX)
-	JMP       stored330
+	JMP       stored312
 
-around329:
+around322:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z0, 64(BX)
+	JMP      stored312
 
-stored330:
-	JMP stored319
-
-tooMany308:
+tooMany301:
 	MOVQ R8, results+24(FP)
 
-over309:
+over302:
 	ADDQ  $0x00000080, R9
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip331
+	JEQ   skip323
 	ADDQ  $+128, to+72(FP)
 
-skip331:
+skip323:
 	SUBQ $0x00000040, R10
 
-narrower306:
+narrower299:
 	CMPQ R10, $0x00000020
-	JLT  narrower333
+	JLT  narrower325
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over336
+	JGE  over328
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result334:
+result326:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many337
+	JGT  many329
 
-few338:
+few330:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     empty339
+	JGE     empty331
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20477,9 +20381,9 @@ few338:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows341
+	JGE     rows333
 
-row340:
+row332:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20497,13 +20401,13 @@ row340:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row340
+	JLT          row332
 
-rows341:
+rows333:
 	CMPQ R13, DI
-	JGE  rows343
+	JGE  rows335
 
-row342:
+row334:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20518,7 +20422,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20533,7 +20437,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20548,7 +20452,7 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows343
+	JGE          rows335
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20563,53 +20467,53 @@ row342:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row342
+	JLT          row334
 
-rows343:
-summed344:
+rows335:
+summed336:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special347
+	JNE  special339
 
-final345:
+final337:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around348
+	JNE       around341
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored349
 
-around348:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored349:
-stored346:
+stored340:
+stored338:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result334
-	JMP  over336
+	JLT  result326
+	JMP  over328
 
-many337:
+many329:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany335
-	JMP   few338
+	JEQ   tooMany327
+	JMP   few330
 
-special347:
+around341:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	JMP      stored340
+
+special339:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow342
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored346
+	JMP     stored338
 
-narrow350:
+narrow342:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip343
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty352
+	JEQ          empty344
 	SHRQ         $0x03, R11
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R11, X12, X12
@@ -20617,67 +20521,65 @@ narrow350:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty352:
-skip351:
+empty344:
+skip343:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip353
+	JEQ       skip345
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip353:
-	JMP final345
+skip345:
+	JMP final337
 
-empty339:
+empty331:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed344
+	JNE       summed336
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around354
+	JNE       around346
 	VMOVDQU64 Z0, (BX)
-	JMP       stored355
+	JMP       stored338
 
-around354:
+around346:
 	VMOVNTDQ Z0, (BX)
+	JMP      stored338
 
-stored355:
-	JMP stored346
-
-tooMany335:
+tooMany327:
 	MOVQ R8, results+24(FP)
 
-over336:
+over328:
 	ADDQ  $0x00000040, R9
 	ADDQ  $+64, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip356
+	JEQ   skip347
 	ADDQ  $+64, to+72(FP)
 
-skip356:
+skip347:
 	SUBQ $0x00000020, R10
 
-narrower333:
+narrower325:
 	CMPQ R10, $0x00000010
-	JLT  narrower358
+	JLT  narrower349
 	MOVQ to+72(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over361
+	JGE  over352
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result359:
+result350:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many362
+	JGT  many353
 
-few363:
+few354:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty364
+	JGE     empty355
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20688,9 +20590,9 @@ few363:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows366
+	JGE     rows357
 
-row365:
+row356:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20705,13 +20607,13 @@ row365:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row365
+	JLT          row356
 
-rows366:
+rows357:
 	CMPQ R13, DI
-	JGE  rows368
+	JGE  rows359
 
-row367:
+row358:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20723,7 +20625,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20735,7 +20637,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20747,7 +20649,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20759,7 +20661,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20771,7 +20673,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20783,7 +20685,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20795,7 +20697,7 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows368
+	JGE          rows359
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20807,117 +20709,115 @@ row367:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row367
+	JLT          row358
 
-rows368:
-summed369:
+rows359:
+summed360:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special372
+	JNE  special363
 
-final370:
+final361:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around373
+	JNE       around365
 	VMOVDQU64 Y1, (BX)
-	JMP       stored374
 
-around373:
-	VMOVNTDQ Y1, (BX)
-
-stored374:
-stored371:
+stored364:
+stored362:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result359
-	JMP  over361
+	JLT  result350
+	JMP  over352
 
-many362:
+many353:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany360
-	JMP   few363
+	JEQ   tooMany351
+	JMP   few354
 
-special372:
+around365:
+	VMOVNTDQ Y1, (BX)
+	JMP      stored364
+
+special363:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow375
+	JEQ     narrow366
 	VMOVUPS Z0, (BX)
-	JMP     stored371
+	JMP     stored362
 
-narrow375:
+narrow366:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip376
+	JEQ          skip367
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty377
+	JEQ          empty368
 	SHRQ         $0x03, R11
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R11, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty377:
-skip376:
+empty368:
+skip367:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip369
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip378:
-	JMP final370
+skip369:
+	JMP final361
 
-empty364:
+empty355:
 	TESTQ     $0x00000009, mode+96(FP)
-	JNE       summed369
+	JNE       summed360
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around370
 	VMOVDQU64 Y0, (BX)
-	JMP       stored380
+	JMP       stored362
 
-around379:
+around370:
 	VMOVNTDQ Y0, (BX)
+	JMP      stored362
 
-stored380:
-	JMP stored371
-
-tooMany360:
+tooMany351:
 	MOVQ R8, results+24(FP)
 
-over361:
+over352:
 	ADDQ  $0x00000020, R9
 	ADDQ  $+32, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip381
+	JEQ   skip371
 	ADDQ  $+32, to+72(FP)
 
-skip381:
+skip371:
 	SUBQ $0x00000010, R10
 
-narrower358:
+narrower349:
 	TESTQ R10, R10
-	JLE   done382
+	JLE   done372
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over385
+	JGE   over375
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result383:
+result373:
 	MOVQ 8(R8), DI
 	LEAQ (CX)(DI*8), DI
 	MOVQ DI, R11
 	SUBQ SI, R11
 	CMPQ R11, $0x00000800
-	JGT  many386
+	JGT  many376
 
-few387:
+few377:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty378
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20928,9 +20828,9 @@ few387:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows390
+	JGE     rows380
 
-row389:
+row379:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -20945,13 +20845,13 @@ row389:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row389
+	JLT          row379
 
-rows390:
+rows380:
 	CMPQ R13, DI
-	JGE  rows392
+	JGE  rows382
 
-row391:
+row381:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20963,7 +20863,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20975,7 +20875,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20987,7 +20887,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -20999,7 +20899,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21011,7 +20911,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21023,7 +20923,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21035,7 +20935,7 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JGE          rows392
+	JGE          rows382
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R12
@@ -21047,66 +20947,66 @@ row391:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row391
+	JLT          row381
 
-rows392:
-summed393:
+rows382:
+summed383:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special396
+	JNE  special386
 
-final394:
+final384:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored395:
+stored385:
 	MOVQ DI, SI
 	ADDQ apart+80(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result383
-	JMP  over385
+	JLT  result373
+	JMP  over375
 
-many386:
+many376:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany384
-	JMP   few387
+	JEQ   tooMany374
+	JMP   few377
 
-special396:
+special386:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow397
+	JEQ     narrow387
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored395
+	JMP     stored385
 
-narrow397:
+narrow387:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip398
+	JEQ          skip388
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty399
+	JEQ          empty389
 	SHRQ         $0x03, R11
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R11, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty399:
-skip398:
+empty389:
+skip388:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip400
+	JEQ         skip390
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip400:
-	JMP final394
+skip390:
+	JMP final384
 
-empty388:
-	JMP summed393
+empty378:
+	JMP summed383
 
-tooMany384:
+tooMany374:
 	MOVQ R8, results+24(FP)
 
-over385:
-done382:
+over375:
+done372:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -21129,30 +21029,30 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none401
+	JEQ   none391
 	SUBQ  CX, DX
 
-none401:
+none391:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile402:
+tile392:
 	CMPQ R10, $0x00000080
-	JLT  narrower403
+	JLT  narrower393
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over406
+	JGE  over396
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result404:
+result394:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty407
+	JGE          empty397
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21177,9 +21077,9 @@ result404:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows410
+	JGE          rows400
 
-row409:
+row399:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21231,13 +21131,13 @@ row409:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row409
+	JLT        row399
 
-rows410:
+rows400:
 	CMPQ R11, DI
-	JGE  rows412
+	JGE  rows402
 
-row411:
+row401:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -21283,9 +21183,9 @@ row411:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row411
+	JLT       row401
 
-rows412:
+rows402:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -21304,7 +21204,7 @@ rows412:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none413
+	JEQ           none403
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21411,10 +21311,10 @@ rows412:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R11)
 
-none413:
-	JMP stored408
+none403:
+	JMP stored398
 
-empty407:
+empty397:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -21441,7 +21341,7 @@ empty407:
 	VMOVUPS      Y19, 192(BX)
 	VMOVUPS      Y20, 224(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none414
+	JEQ          none404
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21468,39 +21368,39 @@ empty407:
 	VMOVUPD      Z17, 896(SI)
 	VMOVUPD      Z17, 960(SI)
 
-none414:
-stored408:
+none404:
+stored398:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result394
+	JMP  over396
 	MOVQ R8, results+24(FP)
 
-over406:
+over396:
 	ADDQ $0x00000100, R9
 	ADDQ $+256, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile402
+	JMP  tile392
 
-narrower403:
+narrower393:
 	CMPQ R10, $0x00000040
-	JLT  narrower416
+	JLT  narrower406
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over419
+	JGE  over409
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result417:
+result407:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty420
+	JGE          empty410
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21517,9 +21417,9 @@ result417:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows423
+	JGE          rows413
 
-row422:
+row412:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21549,13 +21449,13 @@ row422:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row422
+	JLT        row412
 
-rows423:
+rows413:
 	CMPQ R11, DI
-	JGE  rows425
+	JGE  rows415
 
-row424:
+row414:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -21581,9 +21481,9 @@ row424:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row424
+	JLT       row414
 
-rows425:
+rows415:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -21594,7 +21494,7 @@ rows425:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none426
+	JEQ           none416
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21653,10 +21553,10 @@ rows425:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(R11)
 
-none426:
-	JMP stored421
+none416:
+	JMP stored411
 
-empty420:
+empty410:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -21671,7 +21571,7 @@ empty420:
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none417
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21690,38 +21590,38 @@ empty420:
 	VMOVUPD      Z17, 384(SI)
 	VMOVUPD      Z17, 448(SI)
 
-none427:
-stored421:
+none417:
+stored411:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result417
-	JMP  over419
+	JLT  result407
+	JMP  over409
 	MOVQ R8, results+24(FP)
 
-over419:
+over409:
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower416:
+narrower406:
 	CMPQ R10, $0x00000020
-	JLT  narrower429
+	JLT  narrower419
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over432
+	JGE  over422
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result430:
+result420:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty433
+	JGE          empty423
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VBROADCASTSS all32_ff800000<>+0(SB), Z1
@@ -21734,9 +21634,9 @@ result430:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows436
+	JGE          rows426
 
-row435:
+row425:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21755,13 +21655,13 @@ row435:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row435
+	JLT        row425
 
-rows436:
+rows426:
 	CMPQ R11, DI
-	JGE  rows438
+	JGE  rows428
 
-row437:
+row427:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21777,7 +21677,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21793,7 +21693,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21809,7 +21709,7 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows438
+	JGE       rows428
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -21825,16 +21725,16 @@ row437:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row437
+	JLT       row427
 
-rows438:
+rows428:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none439
+	JEQ           none429
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -21869,10 +21769,10 @@ rows438:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(R11)
 
-none439:
-	JMP stored434
+none429:
+	JMP stored424
 
-empty433:
+empty423:
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
@@ -21881,7 +21781,7 @@ empty433:
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none430
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -21896,38 +21796,38 @@ empty433:
 	VMOVUPD      Z17, 128(SI)
 	VMOVUPD      Z17, 192(SI)
 
-none440:
-stored434:
+none430:
+stored424:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result430
-	JMP  over432
+	JLT  result420
+	JMP  over422
 	MOVQ R8, results+24(FP)
 
-over432:
+over422:
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower429:
+narrower419:
 	CMPQ R10, $0x00000010
-	JLT  narrower442
+	JLT  narrower432
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over445
+	JGE  over435
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result443:
+result433:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty446
+	JGE          empty436
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -21938,9 +21838,9 @@ result443:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows449
+	JGE          rows439
 
-row448:
+row438:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -21954,13 +21854,13 @@ row448:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row448
+	JLT        row438
 
-rows449:
+rows439:
 	CMPQ R11, DI
-	JGE  rows451
+	JGE  rows441
 
-row450:
+row440:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21971,7 +21871,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21982,7 +21882,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -21993,7 +21893,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22004,7 +21904,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22015,7 +21915,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22026,7 +21926,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22037,7 +21937,7 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows451
+	JGE       rows441
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -22048,14 +21948,14 @@ row450:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row450
+	JLT       row440
 
-rows451:
+rows441:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none452
+	JEQ           none442
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -22078,16 +21978,16 @@ rows451:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(R11)
 
-none452:
-	JMP stored447
+none442:
+	JMP stored437
 
-empty446:
+empty436:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVUPS      Y1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none453
+	JEQ          none443
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -22100,41 +22000,41 @@ empty446:
 	VMOVUPD      Z17, (SI)
 	VMOVUPD      Z17, 64(SI)
 
-none453:
-stored447:
+none443:
+stored437:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result443
-	JMP  over445
+	JLT  result433
+	JMP  over435
 	MOVQ R8, results+24(FP)
 
-over445:
+over435:
 	ADDQ $0x00000020, R9
 	ADDQ $+32, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower442:
+narrower432:
 	TESTQ R10, R10
-	JLE   done454
+	JLE   done444
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	MOVQ  start+16(FP), R8
 	CMPQ  R8, results+24(FP)
-	JGE   over457
+	JGE   over447
 	MOVQ  (R8), SI
 	LEAQ  (CX)(SI*8), SI
 
-result455:
+result445:
 	MOVQ         8(R8), DI
 	LEAQ         (CX)(DI*8), DI
 	MOVQ         DI, R11
 	SUBQ         SI, R11
 	CMPQ         SI, DI
-	JGE          empty458
+	JGE          empty448
 	VBROADCASTSS all32_ff800000<>+0(SB), Z0
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z16, Z16, Z16
@@ -22145,9 +22045,9 @@ result455:
 	CMPQ         R14, DI
 	CMOVQGT      DI, R14
 	CMPQ         R11, R14
-	JGE          rows461
+	JGE          rows451
 
-row460:
+row450:
 	MOVQ        128(R11), R13
 	IMULQ       AX, R13
 	MOVQ        (R11), R12
@@ -22161,13 +22061,13 @@ row460:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row460
+	JLT         row450
 
-rows461:
+rows451:
 	CMPQ R11, DI
-	JGE  rows463
+	JGE  rows453
 
-row462:
+row452:
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22178,7 +22078,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22189,7 +22089,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22200,7 +22100,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22211,7 +22111,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22222,7 +22122,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22233,7 +22133,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22244,7 +22144,7 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JGE         rows463
+	JGE         rows453
 	MOVQ        (R11), R12
 	IMULQ       AX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -22255,14 +22155,14 @@ row462:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row462
+	JLT         row452
 
-rows463:
+rows453:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (DX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none464
+	JEQ           none454
 	MOVQ          columns+72(FP), R11
 	SUBQ          R10, R11
 	SHLQ          $0x03, R11
@@ -22286,16 +22186,16 @@ rows463:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(R11)
 
-none464:
-	JMP stored459
+none454:
+	JMP stored449
 
-empty458:
+empty448:
 	VPXORD       Z0, Z0, Z0
 	VBROADCASTSS all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH    $0x00, Z0, Y1
 	VMOVDQU16    Y1, K1, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none465
+	JEQ          none455
 	MOVQ         columns+72(FP), SI
 	SUBQ         R10, SI
 	SHLQ         $0x03, SI
@@ -22309,18 +22209,18 @@ empty458:
 	KSHIFTRW     $0x08, K1, K2
 	VMOVUPD      Z17, K2, 64(SI)
 
-none465:
-stored459:
+none455:
+stored449:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result455
-	JMP  over457
+	JLT  result445
+	JMP  over447
 	MOVQ R8, results+24(FP)
 
-over457:
-done454:
+over447:
+done444:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -22449,44 +22349,43 @@ end:
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -22498,132 +22397,132 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows13
 
 row12:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y8, Y9
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y8, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y8, Y9
+	VMULPS       64(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPS       96(DI)(R11*1), Y8, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       96(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(DI)(R11*1), Y8, Y9
+	VMULPS       128(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   128(DI)(R12*1)
-	VMULPS       160(DI)(R11*1), Y8, Y9
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPS       160(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R11*1), Y8, Y9
+	VMULPS       192(R9)(R12*1), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	PREFETCHT0   255(R8)(R12*1)
-	VMULPS       224(R8)(R11*1), Y8, Y8
+	PREFETCHT0   255(R9)(R13*1)
+	VMULPS       224(R9)(R12*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row12
 
 rows13:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows15
 
 row14:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y8, Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y8, Y9
+	VMULPS       32(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y8, Y9
+	VMULPS       64(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VMULPS       96(DI)(R11*1), Y8, Y9
+	VMULPS       96(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(DI)(R11*1), Y8, Y9
+	VMULPS       128(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VMULPS       160(DI)(R11*1), Y8, Y9
+	VMULPS       160(R8)(R12*1), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R8)(R11*1), Y8, Y9
+	VMULPS       192(R9)(R12*1), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R8)(R11*1), Y8, Y8
+	VMULPS       224(R9)(R12*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row14
 
 rows15:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows17
 
 row16:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPS     96(DI)(R10*1), Y3, Y3
-	VADDPS     128(DI)(R10*1), Y4, Y4
-	PREFETCHT0 128(DI)(R11*1)
-	VADDPS     160(DI)(R10*1), Y5, Y5
-	VADDPS     192(R8)(R10*1), Y6, Y6
-	PREFETCHT0 255(R8)(R11*1)
-	VADDPS     224(R8)(R10*1), Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     96(R8)(R11*1), Y3, Y3
+	VADDPS     128(R8)(R11*1), Y4, Y4
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPS     160(R8)(R11*1), Y5, Y5
+	VADDPS     192(R9)(R11*1), Y6, Y6
+	PREFETCHT0 255(R9)(R12*1)
+	VADDPS     224(R9)(R11*1), Y7, Y7
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row16
 
 rows17:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows19
 
 row18:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(DI)(R10*1), Y2, Y2
-	VADDPS 96(DI)(R10*1), Y3, Y3
-	VADDPS 128(DI)(R10*1), Y4, Y4
-	VADDPS 160(DI)(R10*1), Y5, Y5
-	VADDPS 192(R8)(R10*1), Y6, Y6
-	VADDPS 224(R8)(R10*1), Y7, Y7
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R8)(R11*1), Y2, Y2
+	VADDPS 96(R8)(R11*1), Y3, Y3
+	VADDPS 128(R8)(R11*1), Y4, Y4
+	VADDPS 160(R8)(R11*1), Y5, Y5
+	VADDPS 192(R9)(R11*1), Y6, Y6
+	VADDPS 224(R9)(R11*1), Y7, Y7
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row18
 
 rows19:
@@ -22634,34 +22533,23 @@ summed20:
 
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around24
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*4)
-	VMOVDQU Y7, 224(CX)(DX*4)
-	JMP     stored25
+	JNE     around25
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*4)
+	VMOVDQU Y7, 224(DX)(BX*4)
 
-around24:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
-
-stored25:
+stored24:
 stored22:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -22670,30 +22558,41 @@ many7:
 	JEQ   tooMany5
 	JMP   few8
 
+around25:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored24
+
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow26
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored22
 
 narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip27
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty28
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -22710,30 +22609,30 @@ skip27:
 	JEQ       skip29
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip30
-	VPMOVZXWD (CX), Y8
+	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
-	VPMOVZXWD 16(CX), Y8
+	VPMOVZXWD 16(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y1, Y8, Y1
-	VPMOVZXWD 32(CX), Y8
+	VPMOVZXWD 32(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y2, Y8, Y2
-	VPMOVZXWD 48(CX), Y8
+	VPMOVZXWD 48(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y3, Y8, Y3
-	VPMOVZXWD 64(CX), Y8
+	VPMOVZXWD 64(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y4, Y8, Y4
-	VPMOVZXWD 80(CX), Y8
+	VPMOVZXWD 80(DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VPMOVZXWD 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VPMOVZXWD 96(DX)(BX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VPMOVZXWD 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VPMOVZXWD 112(DX)(BX*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
@@ -22755,14 +22654,10 @@ skip30:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU   Y0, (CX)
-	JMP       stored32
+	JNE       around32
+	VMOVDQU   Y0, (DX)
 
-around31:
-	VMOVNTDQ Y0, (CX)
-
-stored32:
+stored31:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -22780,14 +22675,10 @@ stored32:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
-	VMOVDQU   Y0, 32(CX)
-	JMP       stored34
+	JNE       around34
+	VMOVDQU   Y0, 32(DX)
 
-around33:
-	VMOVNTDQ Y0, 32(CX)
-
-stored34:
+stored33:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -22805,14 +22696,10 @@ stored34:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
-	VMOVDQU   Y0, 64(CX)
-	JMP       stored36
+	JNE       around36
+	VMOVDQU   Y0, 64(DX)
 
-around35:
-	VMOVNTDQ Y0, 64(CX)
-
-stored36:
+stored35:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -22830,15 +22717,11 @@ stored36:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 96(CX)(DX*2)
-	JMP       stored38
+	JNE       around38
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
 
-around37:
-	VMOVNTDQ Y0, 96(CX)
-
-stored38:
+stored37:
 	JMP stored22
 
 skip29:
@@ -22846,101 +22729,81 @@ skip29:
 	JEQ       skip39
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip40
-	VCVTPH2PS (CX), Y8
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(CX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(CX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(CX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(CX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(CX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VCVTPH2PS 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VCVTPH2PS 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
 skip40:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored42
+	JNE       around42
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around41:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored42:
+stored41:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around43
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
-	JMP       stored44
+	JNE       around44
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 
-around43:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
-
-stored44:
+stored43:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around45
-	VMOVDQU   X0, 64(CX)
-	VMOVDQU   X1, 80(CX)
-	JMP       stored46
+	JNE       around46
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 
-around45:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
-
-stored46:
+stored45:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 96(CX)(DX*2)
-	VMOVDQU   X1, 112(CX)(DX*2)
-	JMP       stored48
+	JNE       around48
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
 
-around47:
-	VMOVNTDQ X0, 96(CX)
-	VMOVNTDQ X1, 112(CX)
-
-stored48:
+stored47:
 	JMP stored22
 
 skip39:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip49
-	VMOVUPS (CX), Y8
+	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
-	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y8
 	VADDPS  Y1, Y8, Y1
-	VMOVUPS 64(CX), Y8
+	VMOVUPS 64(DX), Y8
 	VADDPS  Y2, Y8, Y2
-	VMOVUPS 96(CX), Y8
+	VMOVUPS 96(DX), Y8
 	VADDPS  Y3, Y8, Y3
-	VMOVUPS 128(CX), Y8
+	VMOVUPS 128(DX), Y8
 	VADDPS  Y4, Y8, Y4
-	VMOVUPS 160(CX), Y8
+	VMOVUPS 160(DX), Y8
 	VADDPS  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPS 192(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 192(DX)(BX*4), Y8
 	VADDPS  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPS 224(CX)(DX*4), Y8
+	MOVQ    8(SP), BX
+	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
 skip49:
@@ -22950,279 +22813,309 @@ empty10:
 	TESTQ   $0x00000009, mode+80(FP)
 	JNE     summed20
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip50
+	JNE     narrow50
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around51
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored52
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*4)
+	VMOVDQU Y0, 224(DX)(BX*4)
+	JMP     stored22
+
+narrow50:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around52
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored22
+
+around32:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored31
+
+around34:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored33
+
+around36:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored35
+
+around38:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored37
+
+around42:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored41
+
+around44:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored43
+
+around46:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored45
+
+around48:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored47
 
 around51:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
+	JMP      stored22
 
-stored52:
-	JMP stored22
-
-skip50:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*4)
-	VMOVDQU Y0, 224(CX)(DX*4)
-	JMP     stored54
-
-around53:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
-
-stored54:
-	JMP stored22
+around52:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored22
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000100, DI
+	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide55
+	JNE   wide53
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip56
+	JEQ   skip54
 	ADDQ  $-128, to+56(FP)
 
-skip56:
-wide55:
+skip54:
+wide53:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
-	JLE     narrower58
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over61
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower56
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over59
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result59:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many62
+result57:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many60
 
-few63:
+few61:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
-	JGE     empty65
+	CMPQ    BX, SI
+	JGE     empty63
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none66
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows68
+	JEQ     none64
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows66
+
+row65:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMULPS       64(R8)(R12*1), Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPS       96(R8)(R12*1), Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       128(R9)(R12*1), Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   191(R9)(R13*1)
+	VMULPS       160(R9)(R12*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row65
+
+rows66:
+	CMPQ R11, SI
+	JGE  rows68
 
 row67:
-	MOVQ         128(R10), R12
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y6, Y7
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y6, Y7
+	VMULPS       32(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y6, Y7
+	VMULPS       64(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPS       96(DI)(R11*1), Y6, Y7
+	VMULPS       96(R8)(R12*1), Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMULPS       128(R8)(R11*1), Y6, Y7
+	VMULPS       128(R9)(R12*1), Y6, Y7
 	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   191(R8)(R12*1)
-	VMULPS       160(R8)(R11*1), Y6, Y6
+	VMULPS       160(R9)(R12*1), Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row67
 
 rows68:
-	CMPQ R10, BX
-	JGE  rows70
+	JMP summed62
+
+none64:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows70
 
 row69:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VMULPS       64(DI)(R11*1), Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       96(DI)(R11*1), Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VMULPS       128(R8)(R11*1), Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VMULPS       160(R8)(R11*1), Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row69
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPS     96(R8)(R11*1), Y3, Y3
+	VADDPS     128(R9)(R11*1), Y4, Y4
+	PREFETCHT0 191(R9)(R12*1)
+	VADDPS     160(R9)(R11*1), Y5, Y5
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row69
 
 rows70:
-	JMP summed64
-
-none66:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows72
+	CMPQ R10, SI
+	JGE  rows72
 
 row71:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPS     96(DI)(R10*1), Y3, Y3
-	VADDPS     128(R8)(R10*1), Y4, Y4
-	PREFETCHT0 191(R8)(R11*1)
-	VADDPS     160(R8)(R10*1), Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row71
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R8)(R11*1), Y2, Y2
+	VADDPS 96(R8)(R11*1), Y3, Y3
+	VADDPS 128(R9)(R11*1), Y4, Y4
+	VADDPS 160(R9)(R11*1), Y5, Y5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row71
 
 rows72:
-	CMPQ R9, BX
-	JGE  rows74
-
-row73:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(DI)(R10*1), Y2, Y2
-	VADDPS 96(DI)(R10*1), Y3, Y3
-	VADDPS 128(R8)(R10*1), Y4, Y4
-	VADDPS 160(R8)(R10*1), Y5, Y5
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row73
-
-rows74:
-summed64:
-summed75:
+summed62:
+summed73:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special78
+	JNE  special76
 
-final76:
+final74:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around79
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*4)
-	VMOVDQU Y5, 160(CX)(DX*4)
-	JMP     stored80
+	JNE     around78
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*4)
+	VMOVDQU Y5, 160(DX)(BX*4)
 
-around79:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-
-stored80:
 stored77:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result59
-	JMP  over61
+stored75:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result57
+	JMP  over59
 
-many62:
+many60:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany60
-	JMP   few63
+	JEQ   tooMany58
+	JMP   few61
 
-special78:
+around78:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	JMP      stored77
+
+special76:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow81
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored77
+	JEQ     narrow79
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored75
 
-narrow81:
+narrow79:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip82
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty83
-	SHRQ         $0x03, R9
+	JEQ          skip80
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty81
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -23231,34 +23124,34 @@ narrow81:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty83:
-skip82:
+empty81:
+skip80:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip84
+	JEQ       skip82
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip85
-	VPMOVZXWD (CX), Y6
+	JEQ       skip83
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
-	VPMOVZXWD 16(CX), Y6
+	VPMOVZXWD 16(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y1, Y6, Y1
-	VPMOVZXWD 32(CX), Y6
+	VPMOVZXWD 32(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y2, Y6, Y2
-	VPMOVZXWD 48(CX), Y6
+	VPMOVZXWD 48(DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VPMOVZXWD 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 64(DX)(BX*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VPMOVZXWD 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VPMOVZXWD 80(DX)(BX*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip85:
+skip83:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -23276,14 +23169,10 @@ skip85:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
-	VMOVDQU   Y0, (CX)
-	JMP       stored87
+	JNE       around85
+	VMOVDQU   Y0, (DX)
 
-around86:
-	VMOVNTDQ Y0, (CX)
-
-stored87:
+stored84:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23301,14 +23190,10 @@ stored87:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around88
-	VMOVDQU   Y0, 32(CX)
-	JMP       stored89
+	JNE       around87
+	VMOVDQU   Y0, 32(DX)
 
-around88:
-	VMOVNTDQ Y0, 32(CX)
-
-stored89:
+stored86:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23326,366 +23211,368 @@ stored89:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 64(CX)(DX*2)
-	JMP       stored91
+	JNE       around89
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
 
-around90:
-	VMOVNTDQ Y0, 64(CX)
+stored88:
+	JMP stored75
 
-stored91:
-	JMP stored77
-
-skip84:
+skip82:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip92
+	JEQ       skip90
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip93
-	VCVTPH2PS (CX), Y6
+	JEQ       skip91
+	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
-	VCVTPH2PS 16(CX), Y6
+	VCVTPH2PS 16(DX), Y6
 	VADDPS    Y1, Y6, Y1
-	VCVTPH2PS 32(CX), Y6
+	VCVTPH2PS 32(DX), Y6
 	VADDPS    Y2, Y6, Y2
-	VCVTPH2PS 48(CX), Y6
+	VCVTPH2PS 48(DX), Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VCVTPH2PS 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VCVTPH2PS 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip93:
+skip91:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around94
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored95
+	JNE       around93
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around94:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored95:
+stored92:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around96
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
-	JMP       stored97
+	JNE       around95
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 
-around96:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
-
-stored97:
+stored94:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around98
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 64(CX)(DX*2)
-	VMOVDQU   X1, 80(CX)(DX*2)
-	JMP       stored99
+	JNE       around97
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
 
-around98:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+stored96:
+	JMP stored75
 
-stored99:
-	JMP stored77
-
-skip92:
+skip90:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip100
-	VMOVUPS (CX), Y6
+	JEQ     skip98
+	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
-	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y6
 	VADDPS  Y1, Y6, Y1
-	VMOVUPS 64(CX), Y6
+	VMOVUPS 64(DX), Y6
 	VADDPS  Y2, Y6, Y2
-	VMOVUPS 96(CX), Y6
+	VMOVUPS 96(DX), Y6
 	VADDPS  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPS 128(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 128(DX)(BX*4), Y6
 	VADDPS  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPS 160(CX)(DX*4), Y6
+	MOVQ    8(SP), BX
+	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip100:
-	JMP final76
+skip98:
+	JMP final74
 
-empty65:
+empty63:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed75
+	JNE     summed73
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip101
+	JNE     narrow99
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around102
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored103
+	JNE     around100
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*4)
+	VMOVDQU Y0, 160(DX)(BX*4)
+	JMP     stored75
 
-around102:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-
-stored103:
-	JMP stored77
-
-skip101:
+narrow99:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around104
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*4)
-	VMOVDQU Y0, 160(CX)(DX*4)
-	JMP     stored105
+	JNE     around101
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored75
 
-around104:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+around85:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored84
 
-stored105:
-	JMP stored77
+around87:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored86
 
-tooMany60:
-	MOVQ SI, results+24(FP)
+around89:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored88
 
-over61:
+around93:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored92
+
+around95:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored94
+
+around97:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored96
+
+around100:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	JMP      stored75
+
+around101:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored75
+
+tooMany58:
+	MOVQ DI, results+24(FP)
+
+over59:
 	JMP done1
 
-narrower58:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
-	JLE     narrower107
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over110
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+narrower56:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower103
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over106
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result108:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many111
+result104:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many107
 
-few112:
+few108:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
-	JGE     empty114
+	CMPQ    BX, SI
+	JGE     empty110
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none115
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JEQ     none111
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows113
+
+row112:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R8)(R12*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R9)(R12*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	PREFETCHT0   127(R9)(R13*1)
+	VMULPS       96(R9)(R12*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row112
+
+rows113:
+	CMPQ R11, SI
+	JGE  rows115
+
+row114:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       32(R8)(R12*1), Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMULPS       64(R9)(R12*1), Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       96(R9)(R12*1), Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row114
+
+rows115:
+	JMP summed109
+
+none111:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows117
 
 row116:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPS       32(DI)(R11*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R11*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	PREFETCHT0   127(R8)(R12*1)
-	VMULPS       96(R8)(R11*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row116
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R8)(R11*1), Y1, Y1
+	VADDPS     64(R9)(R11*1), Y2, Y2
+	PREFETCHT0 127(R9)(R12*1)
+	VADDPS     96(R9)(R11*1), Y3, Y3
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row116
 
 rows117:
-	CMPQ R10, BX
+	CMPQ R10, SI
 	JGE  rows119
 
 row118:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMULPS       (DI)(R11*1), Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       32(DI)(R11*1), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R8)(R11*1), Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R8)(R11*1), Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row118
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R8)(R11*1), Y1, Y1
+	VADDPS 64(R9)(R11*1), Y2, Y2
+	VADDPS 96(R9)(R11*1), Y3, Y3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row118
 
 rows119:
-	JMP summed113
-
-none115:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows121
-
-row120:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPS     32(DI)(R10*1), Y1, Y1
-	VADDPS     64(R8)(R10*1), Y2, Y2
-	PREFETCHT0 127(R8)(R11*1)
-	VADDPS     96(R8)(R10*1), Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row120
-
-rows121:
-	CMPQ R9, BX
-	JGE  rows123
-
-row122:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (DI)(R10*1), Y0, Y0
-	VADDPS 32(DI)(R10*1), Y1, Y1
-	VADDPS 64(R8)(R10*1), Y2, Y2
-	VADDPS 96(R8)(R10*1), Y3, Y3
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row122
-
-rows123:
-summed113:
-summed124:
+summed109:
+summed120:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special127
+	JNE  special123
 
-final125:
+final121:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around128
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*4)
-	VMOVDQU Y3, 96(CX)(DX*4)
-	JMP     stored129
+	JNE     around125
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*4)
+	VMOVDQU Y3, 96(DX)(BX*4)
 
-around128:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
+stored124:
+stored122:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result104
+	JMP  over106
 
-stored129:
-stored126:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result108
-	JMP  over110
-
-many111:
+many107:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany109
-	JMP   few112
+	JEQ   tooMany105
+	JMP   few108
 
-special127:
+around125:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored124
+
+special123:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow130
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored126
+	JEQ     narrow126
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored122
 
-narrow130:
+narrow126:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip131
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty132
-	SHRQ         $0x03, R9
+	JEQ          skip127
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty128
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty132:
-skip131:
+empty128:
+skip127:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip133
+	JEQ       skip129
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip134
-	VPMOVZXWD (CX), Y4
+	JEQ       skip130
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
-	VPMOVZXWD 16(CX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VPMOVZXWD 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 32(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VPMOVZXWD 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VPMOVZXWD 48(DX)(BX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip134:
+skip130:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23703,14 +23590,10 @@ skip134:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around135
-	VMOVDQU   Y0, (CX)
-	JMP       stored136
+	JNE       around132
+	VMOVDQU   Y0, (DX)
 
-around135:
-	VMOVNTDQ Y0, (CX)
-
-stored136:
+stored131:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23728,376 +23611,380 @@ stored136:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 32(CX)(DX*2)
-	JMP       stored138
+	JNE       around134
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
 
-around137:
-	VMOVNTDQ Y0, 32(CX)
+stored133:
+	JMP stored122
 
-stored138:
-	JMP stored126
-
-skip133:
+skip129:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip139
+	JEQ       skip135
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip140
-	VCVTPH2PS (CX), Y4
+	JEQ       skip136
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(CX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VCVTPH2PS 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VCVTPH2PS 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip140:
+skip136:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored142
+	JNE       around138
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around141:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored142:
+stored137:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 32(CX)(DX*2)
-	VMOVDQU   X1, 48(CX)(DX*2)
-	JMP       stored144
+	JNE       around140
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
 
-around143:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+stored139:
+	JMP stored122
 
-stored144:
-	JMP stored126
-
-skip139:
+skip135:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip145
-	VMOVUPS (CX), Y4
+	JEQ     skip141
+	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
-	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y4
 	VADDPS  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPS 64(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 64(DX)(BX*4), Y4
 	VADDPS  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPS 96(CX)(DX*4), Y4
+	MOVQ    8(SP), BX
+	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip145:
-	JMP final125
+skip141:
+	JMP final121
 
-empty114:
+empty110:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed124
+	JNE     summed120
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip146
+	JNE     narrow142
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around147
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored148
+	JNE     around143
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*4)
+	VMOVDQU Y0, 96(DX)(BX*4)
+	JMP     stored122
 
-around147:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored148:
-	JMP stored126
-
-skip146:
+narrow142:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around149
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*4)
-	VMOVDQU Y0, 96(CX)(DX*4)
-	JMP     stored150
+	JNE     around144
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored122
 
-around149:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+around132:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored131
 
-stored150:
-	JMP stored126
+around134:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored133
 
-tooMany109:
-	MOVQ SI, results+24(FP)
+around138:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored137
 
-over110:
+around140:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored139
+
+around143:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored122
+
+around144:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored122
+
+tooMany105:
+	MOVQ DI, results+24(FP)
+
+over106:
 	JMP done1
 
-narrower107:
-	MOVQ    (SP), CX
+narrower103:
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower152
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*4), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over155
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	JLT     narrower146
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+80(FP)
+	JNE     wide150
+	TESTQ   $0x000000c0, mode+80(FP)
+	JEQ     skip151
+	IMUL3Q  $-2, 8(SP), BX
+	ADDQ    BX, DX
 
-result153:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many156
+skip151:
+wide150:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over149
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few157:
+result147:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many152
+
+few153:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty159
+	CMPQ    BX, SI
+	JGE     empty155
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none160
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JEQ     none156
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows158
+
+row157:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   63(R9)(R12*1)
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row157
+
+rows158:
+	CMPQ R10, SI
+	JGE  rows160
+
+row159:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMULPS       (R9)(R11*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R11*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row159
+
+rows160:
+	JMP summed154
+
+none156:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
 	JGE     rows162
 
 row161:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   63(R8)(R11*1)
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row161
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VADDPS     (R9)(R10*1), Y0, Y0
+	PREFETCHT0 63(R9)(R11*1)
+	VADDPS     32(R9)(R10*1), Y1, Y1
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row161
 
 rows162:
-	CMPQ R9, BX
+	CMPQ R8, SI
 	JGE  rows164
 
 row163:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows164
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows164
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows164
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMULPS       (R8)(R10*1), Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R8)(R10*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row163
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows164
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows164
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows164
+	MOVQ   (R8), R10
+	IMULQ  AX, R10
+	VADDPS (R9)(R10*1), Y0, Y0
+	VADDPS 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JLT    row163
 
 rows164:
-	JMP summed158
-
-none160:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows166
-
-row165:
-	MOVQ       128(DI), R10
-	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VADDPS     (R8)(R9*1), Y0, Y0
-	PREFETCHT0 63(R8)(R10*1)
-	VADDPS     32(R8)(R9*1), Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row165
-
-rows166:
-	CMPQ DI, BX
-	JGE  rows168
-
-row167:
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows168
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows168
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows168
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPS (R8)(R9*1), Y0, Y0
-	VADDPS 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JLT    row167
-
-rows168:
-summed158:
-summed169:
+summed154:
+summed165:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special172
+	JNE  special168
 
-final170:
+final166:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around173
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y1, 32(CX)(DX*4)
-	JMP     stored174
+	JNE     around170
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 
-around173:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
+stored169:
+stored167:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result147
+	JMP  over149
 
-stored174:
-stored171:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result153
-	JMP  over155
-
-many156:
+many152:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany154
-	JMP   few157
+	JEQ   tooMany148
+	JMP   few153
 
-special172:
+around170:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored169
+
+special168:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow175
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored171
+	JEQ     narrow171
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored167
 
-narrow175:
+narrow171:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip176
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty177
-	SHRQ         $0x03, DI
+	JEQ          skip172
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty173
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty177:
-skip176:
+empty173:
+skip172:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip178
+	JEQ          skip174
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip179
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip175
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    16(CX)(DX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip179:
+skip175:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24115,404 +24002,398 @@ skip179:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around180
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored181
+	JNE       around177
+	VMOVDQU   Y0, (DX)
 
-around180:
-	VMOVNTDQ Y0, (CX)
+stored176:
+	JMP stored167
 
-stored181:
-	JMP stored171
-
-skip178:
+skip174:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip182
+	JEQ          skip178
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip183
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip179
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    16(CX)(DX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip183:
+skip179:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around184
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored185
+	JNE       around181
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around184:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
+stored180:
+	JMP stored167
 
-stored185:
-	JMP stored171
-
-skip182:
+skip178:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip186
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip182
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y2
+	VMOVUPS      (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      32(CX)(DX*4), Y2
+	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip186:
-	JMP final170
+skip182:
+	JMP final166
 
-empty159:
+empty155:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed169
+	JNE     summed165
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip187
+	JNE     narrow183
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored189
+	JNE     around184
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored167
 
-around188:
-	VMOVNTDQ Y0, (CX)
-
-stored189:
-	JMP stored171
-
-skip187:
+narrow183:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	VMOVDQU Y0, 32(CX)(DX*4)
-	JMP     stored191
+	JNE     around185
+	VMOVDQU Y0, (DX)
+	JMP     stored167
 
-around190:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+around177:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored176
 
-stored191:
-	JMP stored171
+around181:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored180
 
-tooMany154:
-	MOVQ SI, results+24(FP)
+around184:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored167
 
-over155:
+around185:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored167
+
+tooMany148:
+	MOVQ DI, results+24(FP)
+
+over149:
 	JMP done1
 
-narrower152:
-	XORQ CX, CX
+narrower146:
+	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few194
+	JLT  few188
 
-tile192:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*4), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over198
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile186:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JNE    wide193
+	TESTQ  $0x000000c0, mode+80(FP)
+	JEQ    skip194
+	IMUL3Q $-2, 8(SP), BX
+	ADDQ   BX, DX
 
-result196:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many199
+skip194:
+wide193:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over192
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few200:
+result190:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many195
+
+few196:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty202
+	CMPQ    BX, SI
+	JGE     empty198
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none203
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JEQ     none199
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows201
+
+row200:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row200
+
+rows201:
+	CMPQ R11, SI
+	JGE  rows203
+
+row202:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VMULPS       (R9)(R12*1), Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row202
+
+rows203:
+	JMP summed197
+
+none199:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows205
 
 row204:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   31(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row204
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R9)(R11*1), Y0, Y0
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row204
 
 rows205:
-	CMPQ R10, BX
+	CMPQ R10, SI
 	JGE  rows207
 
 row206:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows207
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VMULPS       (R8)(R11*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row206
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows207
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row206
 
 rows207:
-	JMP summed201
-
-none203:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows209
-
-row208:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPS     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 31(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row208
-
-rows209:
-	CMPQ R9, BX
-	JGE  rows211
-
-row210:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows211
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPS (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row210
-
-rows211:
-summed201:
-summed212:
+summed197:
+summed208:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special215
+	JNE  special211
 
-final213:
+final209:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around216
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored217
+	JNE     around213
+	VMOVDQU Y0, (DX)
 
-around216:
-	VMOVNTDQ Y0, (CX)
+stored212:
+stored210:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result190
+	JMP  over192
 
-stored217:
-stored214:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result196
-	JMP  over198
-
-many199:
+many195:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany191
+	JMP   few196
 
-special215:
+around213:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored212
+
+special211:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow218
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored214
+	JEQ     narrow214
+	VMOVUPS Y0, (DX)
+	JMP     stored210
 
-narrow218:
+narrow214:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip219
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty220
-	SHRQ         $0x03, R9
+	JEQ          skip215
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty216
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty220:
-skip219:
+empty216:
+skip215:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip221
+	JEQ          skip217
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip222
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip218
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip222:
+skip218:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24523,403 +24404,484 @@ skip222:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around223
-	MOVQ         8(SP), DX
-	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored224
+	JNE          around220
+	VMOVDQU      X0, (DX)
 
-around223:
-	VMOVNTDQ X0, (CX)
+stored219:
+	JMP stored210
 
-stored224:
-	JMP stored214
-
-skip221:
+skip217:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip225
+	JEQ          skip221
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip226
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip222
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip226:
+skip222:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around227
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored228
+	JNE       around224
+	VMOVDQU   X0, (DX)
 
-around227:
-	VMOVNTDQ X0, (CX)
+stored223:
+	JMP stored210
 
-stored228:
-	JMP stored214
-
-skip225:
+skip221:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip229
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
+	JEQ          skip225
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPS      (CX)(DX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip229:
-	JMP final213
+skip225:
+	JMP final209
 
-empty202:
+empty198:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed212
+	JNE     summed208
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip230
+	JNE     narrow226
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around231
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored232
+	JNE     around227
+	VMOVDQU Y0, (DX)
+	JMP     stored210
 
-around231:
-	VMOVNTDQ X0, (CX)
-
-stored232:
-	JMP stored214
-
-skip230:
+narrow226:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around233
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*4)
-	JMP     stored234
+	JNE     around228
+	VMOVDQU X0, (DX)
+	JMP     stored210
 
-around233:
-	VMOVNTDQ Y0, (CX)
+around220:
+	VMOVNTDQ X0, (DX)
+	JMP      stored219
 
-stored234:
-	JMP stored214
+around224:
+	VMOVNTDQ X0, (DX)
+	JMP      stored223
 
-tooMany197:
-	MOVQ SI, results+24(FP)
+around227:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored210
 
-over198:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile192
-	JMP  done195
+around228:
+	VMOVNTDQ X0, (DX)
+	JMP      stored210
 
-few194:
-	MOVQ         CX, 8(SP)
-	LEAQ         (DI)(CX*4), R8
+tooMany191:
+	MOVQ DI, results+24(FP)
+
+over192:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile186
+	JMP  done189
+
+few188:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*4), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	MOVQ         to+56(FP), CX
-	MOVQ         start+16(FP), SI
-	CMPQ         SI, results+24(FP)
-	JGE          over237
-	MOVQ         (SI), DX
-	SHLQ         $0x03, DX
-	ADDQ         positions+32(FP), DX
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+4, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x00000008, mode+80(FP)
+	JNE          wide232
+	TESTQ        $0x000000c0, mode+80(FP)
+	JEQ          skip233
+	IMUL3Q       $-2, 8(SP), BX
+	ADDQ         BX, DX
 
-result235:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many238
+skip233:
+wide232:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over231
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few239:
+result229:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many234
+
+few235:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty241
+	CMPQ    BX, SI
+	JGE     empty237
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none242
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
+	JEQ     none238
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows240
+
+row239:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row239
+
+rows240:
+	CMPQ R10, SI
+	JGE  rows242
+
+row241:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows242
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	VMASKMOVPS   (R9)(R11*1), Y1, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row241
+
+rows242:
+	JMP summed236
+
+none238:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
 	JGE     rows244
 
 row243:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row243
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row243
 
 rows244:
-	CMPQ R9, BX
+	CMPQ R8, SI
 	JGE  rows246
 
 row245:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows246
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMASKMOVPS   (R8)(R10*1), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row245
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows246
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPS (R9)(R10*1), Y1, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JLT        row245
 
 rows246:
-	JMP summed240
-
-none242:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows248
-
-row247:
-	MOVQ       128(DI), R10
-	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row247
-
-rows248:
-	CMPQ DI, BX
-	JGE  rows250
-
-row249:
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows250
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPS (R8)(R9*1), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JLT        row249
-
-rows250:
-summed240:
-summed251:
+summed236:
+summed247:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special254
+	JNE  special250
 
-final252:
-	MOVQ       8(SP), DX
-	VMASKMOVPS Y0, Y1, (CX)(DX*4)
+final248:
+	VMASKMOVPS Y0, Y1, (DX)
 
-stored253:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result235
-	JMP  over237
+stored249:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result229
+	JMP  over231
 
-many238:
+many234:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany236
-	JMP   few239
+	JEQ   tooMany230
+	JMP   few235
 
-special254:
+special250:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow255
-	MOVQ       8(SP), DX
-	VMASKMOVPS Y0, Y1, (CX)(DX*4)
-	JMP        stored253
+	JEQ        narrow251
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored249
 
-narrow255:
+narrow251:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip256
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty257
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
-	VBROADCASTSS X2, Y2
-	VDIVPS       Y2, Y0, Y0
+	JEQ          skip252
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty253
+	SHRQ         $0x03, R8
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R8, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
 
-empty257:
+empty253:
+skip252:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip254
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip255
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip255:
+	VPSRLD       $0x10, Y0, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y0, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y5, Y0
+	VEXTRACTI128 $0x01, Y0, X5
+	VPACKUSDW    X5, X0, X0
+	VPSHUFB      X4, X0, X5
+	VMASKMOVPS   X0, X2, (DX)
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPEXTRW      $0x00, X5, (BX)
+	JMP          stored249
+
+skip254:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip256
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip257
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y0, Y5, Y0
+
+skip257:
+	VCVTPS2PH  $0x00, Y0, X0
+	VPSHUFB    X4, X0, X5
+	VMASKMOVPS X0, X2, (DX)
+	LEAQ       (DX), BX
+	ADDQ       16(SP), BX
+	VPEXTRW    $0x00, X5, (BX)
+	JMP        stored249
+
 skip256:
 	TESTQ        $0x00000001, mode+80(FP)
 	JEQ          skip258
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X2
-	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
-	VANDNPS      Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMASKMOVPS   (CX)(DX*4), Y1, Y2
-	VADDPS       Y0, Y2, Y0
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), Y1, Y5
+	VADDPS       Y0, Y5, Y0
 
 skip258:
-	JMP final252
+	JMP final248
 
-empty241:
-	JMP summed251
+empty237:
+	JMP summed247
 
-tooMany236:
-	MOVQ SI, results+24(FP)
+tooMany230:
+	MOVQ DI, results+24(FP)
 
-over237:
-done195:
+over231:
+done189:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24947,6 +24909,24 @@ DATA numbers32<>+20(SB)/4, $0x00000005
 DATA numbers32<>+24(SB)/4, $0x00000006
 DATA numbers32<>+28(SB)/4, $0x00000007
 GLOBL numbers32<>(SB), RODATA|NOPTR, $32
+
+DATA numbers16<>+0(SB)/2, $0x0000
+DATA numbers16<>+2(SB)/2, $0x0001
+DATA numbers16<>+4(SB)/2, $0x0002
+DATA numbers16<>+6(SB)/2, $0x0003
+DATA numbers16<>+8(SB)/2, $0x0004
+DATA numbers16<>+10(SB)/2, $0x0005
+DATA numbers16<>+12(SB)/2, $0x0006
+DATA numbers16<>+14(SB)/2, $0x0007
+DATA numbers16<>+16(SB)/2, $0x0000
+DATA numbers16<>+18(SB)/2, $0x0001
+DATA numbers16<>+20(SB)/2, $0x0002
+DATA numbers16<>+22(SB)/2, $0x0003
+DATA numbers16<>+24(SB)/2, $0x0004
+DATA numbers16<>+26(SB)/2, $0x0005
+DATA numbers16<>+28(SB)/2, $0x0006
+DATA numbers16<>+30(SB)/2, $0x0007
+GLOBL numbers16<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
@@ -25123,7 +25103,7 @@ summed273:
 
 final274:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around278
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25133,19 +25113,8 @@ final274:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
-	JMP     stored278
 
-around277:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-	VMOVNTDQ Y4, 128(DX)
-	VMOVNTDQ Y5, 160(DX)
-	VMOVNTDQ Y6, 192(DX)
-	VMOVNTDQ Y7, 224(DX)
-
-stored278:
+stored277:
 stored275:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
@@ -25158,6 +25127,17 @@ many266:
 	TESTQ $0x00000010, mode+96(FP)
 	JEQ   tooMany264
 	JMP   few267
+
+around278:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored277
 
 special276:
 	TESTQ   $0x00000008, mode+96(FP)
@@ -25244,14 +25224,10 @@ skip283:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around284
+	JNE       around285
 	VMOVDQU   Y0, (DX)
-	JMP       stored285
 
-around284:
-	VMOVNTDQ Y0, (DX)
-
-stored285:
+stored284:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25269,14 +25245,10 @@ stored285:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around286
+	JNE       around287
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored287
 
-around286:
-	VMOVNTDQ Y0, 32(DX)
-
-stored287:
+stored286:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25294,14 +25266,10 @@ stored287:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around288
+	JNE       around289
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored289
 
-around288:
-	VMOVNTDQ Y0, 64(DX)
-
-stored289:
+stored288:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25319,15 +25287,11 @@ stored289:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around290
+	JNE       around291
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored291
 
-around290:
-	VMOVNTDQ Y0, 96(DX)
-
-stored291:
+stored290:
 	JMP stored275
 
 skip282:
@@ -25358,56 +25322,36 @@ skip293:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around294
+	JNE       around295
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored295
 
-around294:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored295:
+stored294:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around296
+	JNE       around297
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored297
 
-around296:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored297:
+stored296:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around298
+	JNE       around299
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored299
 
-around298:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored299:
+stored298:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around300
+	JNE       around301
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored301
 
-around300:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored301:
+stored300:
 	JMP stored275
 
 skip292:
@@ -25439,28 +25383,9 @@ empty268:
 	TESTQ   $0x00000009, mode+96(FP)
 	JNE     summed273
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip303
+	JNE     narrow303
 	TESTQ   $0x00000004, mode+96(FP)
 	JNE     around304
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	VMOVDQU Y0, 64(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored305
-
-around304:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-	VMOVNTDQ Y0, 96(DX)
-
-stored305:
-	JMP stored275
-
-skip303:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around306
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25470,9 +25395,55 @@ skip303:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored307
+	JMP     stored275
 
-around306:
+narrow303:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around305
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored275
+
+around285:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored284
+
+around287:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored286
+
+around289:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored288
+
+around291:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored290
+
+around295:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored294
+
+around297:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored296
+
+around299:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored298
+
+around301:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored300
+
+around304:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25481,9 +25452,14 @@ around306:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored275
 
-stored307:
-	JMP stored275
+around305:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored275
 
 tooMany264:
 	MOVQ DI, results+24(FP)
@@ -25494,19 +25470,19 @@ over265:
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide308
+	JNE   wide306
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip309
+	JEQ   skip307
 	ADDQ  $-128, to+72(FP)
 
-skip309:
-wide308:
+skip307:
+wide306:
 	JMP tile261
 
 narrower262:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower311
+	JLE     narrower309
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25515,21 +25491,21 @@ narrower262:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over314
+	JGE     over312
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result312:
+result310:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many315
+	JGT  many313
 
-few316:
+few314:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25537,7 +25513,7 @@ few316:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty317
+	JGE     empty315
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25549,9 +25525,9 @@ few316:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows319
+	JGE     rows317
 
-row318:
+row316:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25589,13 +25565,13 @@ row318:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row318
+	JLT          row316
 
-rows319:
+rows317:
 	CMPQ R13, SI
-	JGE  rows321
+	JGE  rows319
 
-row320:
+row318:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25628,16 +25604,16 @@ row320:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row320
+	JLT          row318
 
-rows321:
-summed322:
+rows319:
+summed320:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special325
+	JNE  special323
 
-final323:
+final321:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around326
+	JNE     around325
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25645,33 +25621,33 @@ final323:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
-	JMP     stored327
 
-around326:
+stored324:
+stored322:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result310
+	JMP  over312
+
+many313:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany311
+	JMP   few314
+
+around325:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored324
 
-stored327:
-stored324:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result312
-	JMP  over314
-
-many315:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany313
-	JMP   few316
-
-special325:
+special323:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow328
+	JEQ     narrow326
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25680,14 +25656,14 @@ special325:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored324
+	JMP     stored322
 
-narrow328:
+narrow326:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip329
+	JEQ          skip327
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty330
+	JEQ          empty328
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25699,12 +25675,12 @@ narrow328:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty330:
-skip329:
+empty328:
+skip327:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip331
+	JEQ       skip329
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip332
+	JEQ       skip330
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25726,7 +25702,7 @@ skip329:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip332:
+skip330:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25744,14 +25720,10 @@ skip332:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around333
+	JNE       around332
 	VMOVDQU   Y0, (DX)
-	JMP       stored334
 
-around333:
-	VMOVNTDQ Y0, (DX)
-
-stored334:
+stored331:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25769,14 +25741,10 @@ stored334:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around335
+	JNE       around334
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored336
 
-around335:
-	VMOVNTDQ Y0, 32(DX)
-
-stored336:
+stored333:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25794,22 +25762,18 @@ stored336:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around337
+	JNE       around336
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored338
 
-around337:
-	VMOVNTDQ Y0, 64(DX)
+stored335:
+	JMP stored322
 
-stored338:
-	JMP stored324
-
-skip331:
+skip329:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip339
+	JEQ       skip337
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip340
+	JEQ       skip338
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25825,52 +25789,37 @@ skip331:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip340:
+skip338:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around341
+	JNE       around340
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored342
 
-around341:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored342:
+stored339:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around343
+	JNE       around342
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored344
 
-around343:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored344:
+stored341:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around345
+	JNE       around344
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored346
 
-around345:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+stored343:
+	JMP stored322
 
-stored346:
-	JMP stored324
-
-skip339:
+skip337:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip347
+	JEQ     skip345
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25886,33 +25835,16 @@ skip339:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip347:
-	JMP final323
+skip345:
+	JMP final321
 
-empty317:
+empty315:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed322
+	JNE     summed320
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip348
+	JNE     narrow346
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around349
-	VMOVDQU Y0, (DX)
-	VMOVDQU Y0, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored350
-
-around349:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-	VMOVNTDQ Y0, 64(DX)
-
-stored350:
-	JMP stored324
-
-skip348:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around351
+	JNE     around347
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25920,29 +25852,69 @@ skip348:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored352
+	JMP     stored322
 
-around351:
+narrow346:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around348
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored322
+
+around332:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored331
+
+around334:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored333
+
+around336:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored335
+
+around340:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored339
+
+around342:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored341
+
+around344:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored343
+
+around347:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored322
 
-stored352:
-	JMP stored324
+around348:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored322
 
-tooMany313:
+tooMany311:
 	MOVQ DI, results+24(FP)
 
-over314:
+over312:
 	JMP done260
 
-narrower311:
+narrower309:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower354
+	JLE     narrower350
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25951,27 +25923,27 @@ narrower311:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over357
+	JGE     over353
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result355:
+result351:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many358
+	JGT  many354
 
-few359:
+few355:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty360
+	JGE     empty356
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25983,9 +25955,9 @@ few359:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows362
+	JGE     rows358
 
-row361:
+row357:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26014,13 +25986,13 @@ row361:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row361
+	JLT          row357
 
-rows362:
+rows358:
 	CMPQ R13, SI
-	JGE  rows364
+	JGE  rows360
 
-row363:
+row359:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26045,60 +26017,60 @@ row363:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row363
+	JLT          row359
 
-rows364:
-summed365:
+rows360:
+summed361:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special368
+	JNE  special364
 
-final366:
+final362:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around369
+	JNE     around366
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
-	JMP     stored370
 
-around369:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored370:
-stored367:
+stored365:
+stored363:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result355
-	JMP  over357
+	JLT  result351
+	JMP  over353
 
-many358:
+many354:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany356
-	JMP   few359
+	JEQ   tooMany352
+	JMP   few355
 
-special368:
+around366:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored365
+
+special364:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow371
+	JEQ     narrow367
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored367
+	JMP     stored363
 
-narrow371:
+narrow367:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip372
+	JEQ          skip368
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty373
+	JEQ          empty369
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26108,12 +26080,12 @@ narrow371:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty373:
-skip372:
+empty369:
+skip368:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip374
+	JEQ       skip370
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip375
+	JEQ       skip371
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26129,7 +26101,7 @@ skip372:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip375:
+skip371:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26147,14 +26119,10 @@ skip375:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around376
+	JNE       around373
 	VMOVDQU   Y0, (DX)
-	JMP       stored377
 
-around376:
-	VMOVNTDQ Y0, (DX)
-
-stored377:
+stored372:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26172,22 +26140,18 @@ stored377:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around378
+	JNE       around375
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored379
 
-around378:
-	VMOVNTDQ Y0, 32(DX)
+stored374:
+	JMP stored363
 
-stored379:
-	JMP stored367
-
-skip374:
+skip370:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip380
+	JEQ       skip376
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip381
+	JEQ       skip377
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26199,39 +26163,29 @@ skip374:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip381:
+skip377:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around382
+	JNE       around379
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored383
 
-around382:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored383:
+stored378:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around384
+	JNE       around381
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored385
 
-around384:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+stored380:
+	JMP stored363
 
-stored385:
-	JMP stored367
-
-skip380:
+skip376:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip386
+	JEQ     skip382
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26243,84 +26197,109 @@ skip380:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip386:
-	JMP final366
+skip382:
+	JMP final362
 
-empty360:
+empty356:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed365
+	JNE     summed361
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip387
+	JNE     narrow383
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around388
-	VMOVDQU Y0, (DX)
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored389
-
-around388:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y0, 32(DX)
-
-stored389:
-	JMP stored367
-
-skip387:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around390
+	JNE     around384
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored391
+	JMP     stored363
 
-around390:
+narrow383:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around385
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored363
+
+around373:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored372
+
+around375:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored374
+
+around379:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored378
+
+around381:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored380
+
+around384:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored363
 
-stored391:
-	JMP stored367
+around385:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored363
 
-tooMany356:
+tooMany352:
 	MOVQ DI, results+24(FP)
 
-over357:
+over353:
 	JMP done260
 
-narrower354:
+narrower350:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower393
+	JLT     narrower387
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*4), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over396
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+4, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+96(FP)
+	JNE     wide391
+	TESTQ   $0x000000c0, mode+96(FP)
+	JEQ     skip392
+	IMUL3Q  $-2, 8(SP), BX
+	ADDQ    BX, DX
 
-result394:
+skip392:
+wide391:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over390
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result388:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many397
+	JGT  many393
 
-few398:
+few394:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty399
+	JGE     empty395
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26332,9 +26311,9 @@ few398:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows401
+	JGE     rows397
 
-row400:
+row396:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26354,13 +26333,13 @@ row400:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row400
+	JLT          row396
 
-rows401:
+rows397:
 	CMPQ R12, SI
-	JGE  rows403
+	JGE  rows399
 
-row402:
+row398:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26377,7 +26356,7 @@ row402:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows403
+	JGE          rows399
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26394,7 +26373,7 @@ row402:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows403
+	JGE          rows399
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26411,7 +26390,7 @@ row402:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows403
+	JGE          rows399
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26428,54 +26407,51 @@ row402:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row402
+	JLT          row398
 
-rows403:
-summed404:
+rows399:
+summed400:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special407
+	JNE  special403
 
-final405:
+final401:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around408
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	VMOVDQU Y1, 32(DX)(BX*4)
-	JMP     stored409
+	JNE     around405
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 
-around408:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored409:
-stored406:
+stored404:
+stored402:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result394
-	JMP  over396
+	JLT  result388
+	JMP  over390
 
-many397:
+many393:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany395
-	JMP   few398
+	JEQ   tooMany389
+	JMP   few394
 
-special407:
+around405:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored404
+
+special403:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow410
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored406
+	JEQ     narrow406
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored402
 
-narrow410:
+narrow406:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip411
+	JEQ          skip407
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty412
+	JEQ          empty408
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26483,12 +26459,12 @@ narrow410:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty412:
-skip411:
+empty408:
+skip407:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip413
+	JEQ          skip409
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip414
+	JEQ          skip410
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26502,16 +26478,14 @@ skip411:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip414:
+skip410:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26529,22 +26503,17 @@ skip414:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around415
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored416
+	JNE       around412
+	VMOVDQU   Y0, (DX)
 
-around415:
-	VMOVNTDQ Y0, (DX)
+stored411:
+	JMP stored402
 
-stored416:
-	JMP stored406
-
-skip413:
+skip409:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip417
+	JEQ          skip413
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip418
+	JEQ          skip414
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26558,33 +26527,25 @@ skip413:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    16(DX)(BX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip418:
+skip414:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around419
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored420
+	JNE       around416
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around419:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
+stored415:
+	JMP stored402
 
-stored420:
-	JMP stored406
-
-skip417:
+skip413:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip421
+	JEQ          skip417
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26598,81 +26559,93 @@ skip417:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VMOVUPS      (DX)(BX*4), Y2
+	VMOVUPS      (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VMOVUPS      32(DX)(BX*4), Y2
+	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip421:
-	JMP final405
+skip417:
+	JMP final401
 
-empty399:
+empty395:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed404
+	JNE     summed400
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip422
+	JNE     narrow418
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around423
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored424
+	JNE     around419
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored402
 
-around423:
+narrow418:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around420
+	VMOVDQU Y0, (DX)
+	JMP     stored402
+
+around412:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored411
 
-stored424:
-	JMP stored406
+around416:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored415
 
-skip422:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around425
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	VMOVDQU Y0, 32(DX)(BX*4)
-	JMP     stored426
-
-around425:
+around419:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored402
 
-stored426:
-	JMP stored406
+around420:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored402
 
-tooMany395:
+tooMany389:
 	MOVQ DI, results+24(FP)
 
-over396:
+over390:
 	JMP done260
 
-narrower393:
+narrower387:
 	XORQ DX, DX
 
-tile427:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*4), R9
-	MOVQ to+72(FP), DX
+tile421:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+96(FP)
+	JNE    wide428
+	TESTQ  $0x000000c0, mode+96(FP)
+	JEQ    skip429
+	IMUL3Q $-2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip429:
+wide428:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over433
+	JGE  over427
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result431:
+result425:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many434
+	JGT  many430
 
-few435:
+few431:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty436
+	JGE     empty432
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26684,9 +26657,9 @@ few435:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows438
+	JGE     rows434
 
-row437:
+row433:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26702,13 +26675,13 @@ row437:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row437
+	JLT          row433
 
-rows438:
+rows434:
 	CMPQ R13, SI
-	JGE  rows440
+	JGE  rows436
 
-row439:
+row435:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26721,7 +26694,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26734,7 +26707,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26747,7 +26720,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26760,7 +26733,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26773,7 +26746,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26786,7 +26759,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26799,7 +26772,7 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows440
+	JGE          rows436
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26812,59 +26785,91 @@ row439:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row439
+	JLT          row435
 
-rows440:
-summed441:
+rows436:
+summed437:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special444
+	JNE  special440
 
-final442:
+final438:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around445
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored446
+	JNE     around442
+	VMOVDQU Y0, (DX)
 
-around445:
-	VMOVNTDQ Y0, (DX)
-
-stored446:
-stored443:
+stored441:
+stored439:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result431
-	JMP  over433
+	JLT  result425
+	JMP  over427
 
-many434:
+many430:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany432
-	JMP   few435
+	JEQ   tooMany426
+	JMP   few431
 
-special444:
+around442:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored441
+
+special440:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow447
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored443
+	JEQ     narrow443
+	VMOVUPS Y0, (DX)
+	JMP     stored439
 
-narrow447:
+narrow443:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip444
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty449
+	JEQ          empty445
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty449:
-skip448:
+empty445:
+skip444:
 	TESTQ        $0x00000040, mode+96(FP)
+	JEQ          skip446
+	TESTQ        $0x00000001, mode+96(FP)
+	JEQ          skip447
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip447:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+96(FP)
+	JNE          around449
+	VMOVDQU      X0, (DX)
+
+stored448:
+	JMP stored439
+
+skip446:
+	TESTQ        $0x00000080, mode+96(FP)
 	JEQ          skip450
 	TESTQ        $0x00000001, mode+96(FP)
 	JEQ          skip451
@@ -26876,67 +26881,21 @@ skip448:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y1
-	VPSLLD       $0x10, Y1, Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
 skip451:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPACKUSDW    X1, X0, X0
-	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around452
-	MOVQ         8(SP), BX
-	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored453
-
-around452:
-	VMOVNTDQ X0, (DX)
-
-stored453:
-	JMP stored443
-
-skip450:
-	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip454
-	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip455
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	SUBQ         $0x00, BX
-	VMOVQ        BX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y1
-	VADDPS       Y0, Y1, Y0
-
-skip455:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around456
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored457
+	JNE       around453
+	VMOVDQU   X0, (DX)
 
-around456:
-	VMOVNTDQ X0, (DX)
+stored452:
+	JMP stored439
 
-stored457:
-	JMP stored443
-
-skip454:
+skip450:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip458
+	JEQ          skip454
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26945,51 +26904,52 @@ skip454:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VMOVUPS      (DX)(BX*4), Y1
+	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip458:
-	JMP final442
+skip454:
+	JMP final438
 
-empty436:
+empty432:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed441
+	JNE     summed437
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip459
+	JNE     narrow455
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around460
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored461
+	JNE     around456
+	VMOVDQU Y0, (DX)
+	JMP     stored439
 
-around460:
+narrow455:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around457
+	VMOVDQU X0, (DX)
+	JMP     stored439
+
+around449:
 	VMOVNTDQ X0, (DX)
+	JMP      stored448
 
-stored461:
-	JMP stored443
+around453:
+	VMOVNTDQ X0, (DX)
+	JMP      stored452
 
-skip459:
-	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around462
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*4)
-	JMP     stored463
-
-around462:
+around456:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored439
 
-stored463:
-	JMP stored443
+around457:
+	VMOVNTDQ X0, (DX)
+	JMP      stored439
 
-tooMany432:
+tooMany426:
 	MOVQ DI, results+24(FP)
 
-over433:
+over427:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile427
+	JNE  tile421
 
 done260:
 	MOVQ results+24(FP), AX
@@ -27003,49 +26963,48 @@ done260:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none464
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none458
+	SUBQ  CX, DX
 
-none464:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none458:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile466:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower467
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*4), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over470
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile460:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower461
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*4), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over464
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result468:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty471
+result462:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty465
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27056,650 +27015,646 @@ result468:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows474
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows468
 
-row473:
-	MOVQ       128(R10), R12
+row467:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPS    (R8)(R11*1), Y10
+	VMOVUPS    (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VMOVUPS    32(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R9)(R12*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VMOVUPS    64(R9)(R11*1), Y10
+	VMOVUPS    64(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	PREFETCHT0 127(R9)(R12*1)
-	VMOVUPS    96(R9)(R11*1), Y10
+	PREFETCHT0 127(R10)(R13*1)
+	VMOVUPS    96(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row473
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row467
 
-rows474:
-	CMPQ R10, SI
-	JGE  rows476
+rows468:
+	CMPQ R11, DI
+	JGE  rows470
 
-row475:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R8)(R11*1), Y10
+row469:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VMOVUPS   32(R8)(R11*1), Y10
+	VMOVUPS   32(R9)(R12*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VMOVUPS   64(R9)(R11*1), Y10
+	VMOVUPS   64(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VMOVUPS   96(R9)(R11*1), Y10
+	VMOVUPS   96(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row475
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row469
 
-rows476:
-	VMOVUPS      Y0, (DX)
-	VMOVUPS      Y1, 32(DX)
-	MOVQ         8(SP), R10
-	VMOVUPS      Y2, 64(DX)(R10*4)
-	VMOVUPS      Y3, 96(DX)(R10*4)
-	LEAQ         (CX)(BX*1), BX
+rows470:
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	MOVQ         8(SP), R11
+	VMOVUPS      Y2, 64(BX)(R11*4)
+	VMOVUPS      Y3, 96(BX)(R11*4)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none477
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none471
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none477:
-	JMP stored472
+none471:
+	JMP stored466
 
-empty471:
+empty465:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVUPS Y2, 64(DX)(BX*4)
-	VMOVUPS Y3, 96(DX)(BX*4)
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	MOVQ    8(SP), SI
+	VMOVUPS Y2, 64(BX)(SI*4)
+	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none478
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	VMOVUPD Y9, (BX)
-	VMOVUPD Y9, 32(BX)
-	VMOVUPD Y9, 64(BX)
-	VMOVUPD Y9, 96(BX)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 128(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 160(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 192(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 224(BX)(R10*8)
-
-none478:
-stored472:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result468
-	JMP  over470
-	MOVQ DI, results+24(FP)
-
-over470:
-	SUBQ $0x00000020, (SP)
-	JLE  done465
-	ADDQ $0x00000080, R8
-	ADDQ $+128, to+56(FP)
-	JMP  tile466
-
-narrower467:
-	MOVQ    (SP), DX
-	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower480
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*4), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over483
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
-
-result481:
-	MOVQ    8(DI), SI
+	JEQ     none472
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty484
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+	VMOVUPD Y9, 64(SI)
+	VMOVUPD Y9, 96(SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 128(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 160(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 192(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 224(SI)(R11*8)
+
+none472:
+stored466:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result462
+	JMP  over464
+	MOVQ R8, results+24(FP)
+
+over464:
+	SUBQ $0x00000020, (SP)
+	JLE  done459
+	ADDQ $0x00000080, R9
+	ADDQ $+128, to+56(FP)
+	JMP  tile460
+
+narrower461:
+	MOVQ    (SP), BX
+	CMPQ    columns+72(FP), $0x00000010
+	JLT     narrower474
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*4), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+4, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over477
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
+
+result475:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty478
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows487
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows481
 
-row486:
-	MOVQ       128(R8), R11
+row480:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VMOVUPS    (R9)(R10*1), Y2
+	VMOVUPS    (R10)(R11*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 63(R9)(R11*1)
-	VMOVUPS    32(R9)(R10*1), Y2
+	PREFETCHT0 63(R10)(R12*1)
+	VMOVUPS    32(R10)(R11*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row486
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row480
 
-rows487:
-	CMPQ R8, SI
-	JGE  rows489
+rows481:
+	CMPQ R9, DI
+	JGE  rows483
 
-row488:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+row482:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows489
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows483
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows489
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows483
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows489
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPS   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows483
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPS   (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VMOVUPS   32(R9)(R10*1), Y2
+	VMOVUPS   32(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row488
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row482
 
-rows489:
-	MOVQ         8(SP), R8
-	VMOVUPS      Y0, (DX)(R8*4)
-	VMOVUPS      Y1, 32(DX)(R8*4)
-	LEAQ         (CX)(BX*1), BX
+rows483:
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none490
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none484
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none490:
-	JMP stored485
+none484:
+	JMP stored479
 
-empty484:
+empty478:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	VMOVUPS Y1, 32(DX)(BX*4)
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none491
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R8
-	SUBQ    start+16(FP), R8
-	SHRQ    $0x03, R8
-	IMULQ   choiceApart+88(FP), R8
-	ADDQ    R8, BX
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, (BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 32(BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 64(BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 96(BX)(R8*8)
-
-none491:
-stored485:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result481
-	JMP  over483
-	MOVQ DI, results+24(FP)
-
-over483:
-	JMP done465
-
-narrower480:
-	XORQ DX, DX
-
-tile492:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*4), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over498
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-
-result496:
-	MOVQ    8(DI), SI
+	JEQ     none485
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty499
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R9
+	SUBQ    start+16(FP), R9
+	SHRQ    $0x03, R9
+	IMULQ   choiceApart+88(FP), R9
+	ADDQ    R9, SI
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, (SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 32(SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 64(SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 96(SI)(R9*8)
+
+none485:
+stored479:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result475
+	JMP  over477
+	MOVQ R8, results+24(FP)
+
+over477:
+	JMP done459
+
+narrower474:
+	XORQ BX, BX
+
+tile486:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+4, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over492
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result490:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty493
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows502
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows496
 
-row501:
-	MOVQ       128(R10), R12
+row495:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPS    (R9)(R11*1), Y1
+	VMOVUPS    (R10)(R12*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 31(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row501
+	PREFETCHT0 31(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row495
 
-rows502:
-	CMPQ R10, SI
-	JGE  rows504
+rows496:
+	CMPQ R11, DI
+	JGE  rows498
 
-row503:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+row497:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows504
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows498
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row503
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row497
 
-rows504:
-	MOVQ         8(SP), R10
-	VMOVUPS      Y0, (DX)(R10*4)
-	LEAQ         (CX)(BX*1), BX
+rows498:
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none505
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none499
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none505:
-	JMP stored500
+none499:
+	JMP stored494
 
-empty499:
+empty493:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
+	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none506
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, (BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 32(BX)(R10*8)
+	JEQ     none500
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, (SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 32(SI)(R11*8)
 
-none506:
-stored500:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result496
-	JMP  over498
-	MOVQ DI, results+24(FP)
+none500:
+stored494:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result490
+	JMP  over492
+	MOVQ R8, results+24(FP)
 
-over498:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile492
+over492:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile486
 
-done465:
+done459:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27750,7 +27705,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none507
+	JEQ     none501
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27760,7 +27715,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none507:
+none501:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27808,11 +27763,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole508
+	JGE    whole502
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole508:
+whole502:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27822,11 +27777,11 @@ whole508:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole509
+	JGE        whole503
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole509:
+whole503:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27835,11 +27790,11 @@ whole509:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole510
+	JGE     whole504
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole510:
+whole504:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27849,11 +27804,11 @@ whole510:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole511
+	JGE        whole505
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole511:
+whole505:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27862,11 +27817,11 @@ whole511:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole512
+	JGE     whole506
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole512:
+whole506:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27876,11 +27831,11 @@ whole512:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole513
+	JGE        whole507
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole513:
+whole507:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27889,11 +27844,11 @@ whole513:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole514
+	JGE     whole508
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole514:
+whole508:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27903,11 +27858,11 @@ whole514:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole515
+	JGE        whole509
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole515:
+whole509:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27940,42 +27895,41 @@ end:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $16-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000018
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000018
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -27987,132 +27941,132 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows13
 
 row12:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y8
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y8, Y9
+	VBROADCASTSD (R10), Y8
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y8, Y9
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y8, Y9
+	VMULPD       64(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPD       96(DI)(R11*1), Y8, Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPD       96(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y3, Y3
-	VMULPD       128(DI)(R11*1), Y8, Y9
+	VMULPD       128(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y4, Y4
-	PREFETCHT0   128(DI)(R12*1)
-	VMULPD       160(DI)(R11*1), Y8, Y9
+	PREFETCHT0   128(R8)(R13*1)
+	VMULPD       160(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R11*1), Y8, Y9
+	VMULPD       192(R9)(R12*1), Y8, Y9
 	VADDPD       Y9, Y6, Y6
-	PREFETCHT0   255(R8)(R12*1)
-	VMULPD       224(R8)(R11*1), Y8, Y8
+	PREFETCHT0   255(R9)(R13*1)
+	VMULPD       224(R9)(R12*1), Y8, Y8
 	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row12
 
 rows13:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows15
 
 row14:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y8
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y8, Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y8
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y8, Y9
+	VMULPD       32(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y8, Y9
+	VMULPD       64(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y2, Y2
-	VMULPD       96(DI)(R11*1), Y8, Y9
+	VMULPD       96(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y3, Y3
-	VMULPD       128(DI)(R11*1), Y8, Y9
+	VMULPD       128(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y4, Y4
-	VMULPD       160(DI)(R11*1), Y8, Y9
+	VMULPD       160(R8)(R12*1), Y8, Y9
 	VADDPD       Y9, Y5, Y5
-	VMULPD       192(R8)(R11*1), Y8, Y9
+	VMULPD       192(R9)(R12*1), Y8, Y9
 	VADDPD       Y9, Y6, Y6
-	VMULPD       224(R8)(R11*1), Y8, Y8
+	VMULPD       224(R9)(R12*1), Y8, Y8
 	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row14
 
 rows15:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows17
 
 row16:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPD     96(DI)(R10*1), Y3, Y3
-	VADDPD     128(DI)(R10*1), Y4, Y4
-	PREFETCHT0 128(DI)(R11*1)
-	VADDPD     160(DI)(R10*1), Y5, Y5
-	VADDPD     192(R8)(R10*1), Y6, Y6
-	PREFETCHT0 255(R8)(R11*1)
-	VADDPD     224(R8)(R10*1), Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPD     96(R8)(R11*1), Y3, Y3
+	VADDPD     128(R8)(R11*1), Y4, Y4
+	PREFETCHT0 128(R8)(R12*1)
+	VADDPD     160(R8)(R11*1), Y5, Y5
+	VADDPD     192(R9)(R11*1), Y6, Y6
+	PREFETCHT0 255(R9)(R12*1)
+	VADDPD     224(R9)(R11*1), Y7, Y7
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row16
 
 rows17:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows19
 
 row18:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(DI)(R10*1), Y2, Y2
-	VADDPD 96(DI)(R10*1), Y3, Y3
-	VADDPD 128(DI)(R10*1), Y4, Y4
-	VADDPD 160(DI)(R10*1), Y5, Y5
-	VADDPD 192(R8)(R10*1), Y6, Y6
-	VADDPD 224(R8)(R10*1), Y7, Y7
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R8)(R11*1), Y2, Y2
+	VADDPD 96(R8)(R11*1), Y3, Y3
+	VADDPD 128(R8)(R11*1), Y4, Y4
+	VADDPD 160(R8)(R11*1), Y5, Y5
+	VADDPD 192(R9)(R11*1), Y6, Y6
+	VADDPD 224(R9)(R11*1), Y7, Y7
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
 	JLT    row18
 
 rows19:
@@ -28123,34 +28077,23 @@ summed20:
 
 final21:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around24
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	VMOVDQU Y4, 128(CX)
-	VMOVDQU Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y6, 192(CX)(DX*8)
-	VMOVDQU Y7, 224(CX)(DX*8)
-	JMP     stored25
+	JNE     around25
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	VMOVDQU Y4, 128(DX)
+	VMOVDQU Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y6, 192(DX)(BX*8)
+	VMOVDQU Y7, 224(DX)(BX*8)
 
-around24:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
-	VMOVNTDQ Y6, 192(CX)
-	VMOVNTDQ Y7, 224(CX)
-
-stored25:
+stored24:
 stored22:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -28159,30 +28102,41 @@ many7:
 	JEQ   tooMany5
 	JMP   few8
 
+around25:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	VMOVNTDQ Y6, 192(DX)
+	VMOVNTDQ Y7, 224(DX)
+	JMP      stored24
+
 special23:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow26
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	VMOVUPD Y2, 64(CX)
-	VMOVUPD Y3, 96(CX)
-	VMOVUPD Y4, 128(CX)
-	VMOVUPD Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y6, 192(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y7, 224(CX)(DX*8)
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y6, 192(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y7, 224(DX)(BX*8)
 	JMP     stored22
 
 narrow26:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip27
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty28
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SDQ   R9, X8, X8
+	VCVTSI2SDQ   R10, X8, X8
 	VBROADCASTSD X8, Y8
 	VDIVPD       Y8, Y0, Y0
 	VDIVPD       Y8, Y1, Y1
@@ -28197,23 +28151,23 @@ empty28:
 skip27:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip29
-	VMOVUPD (CX), Y8
+	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
-	VMOVUPD 32(CX), Y8
+	VMOVUPD 32(DX), Y8
 	VADDPD  Y1, Y8, Y1
-	VMOVUPD 64(CX), Y8
+	VMOVUPD 64(DX), Y8
 	VADDPD  Y2, Y8, Y2
-	VMOVUPD 96(CX), Y8
+	VMOVUPD 96(DX), Y8
 	VADDPD  Y3, Y8, Y3
-	VMOVUPD 128(CX), Y8
+	VMOVUPD 128(DX), Y8
 	VADDPD  Y4, Y8, Y4
-	VMOVUPD 160(CX), Y8
+	VMOVUPD 160(DX), Y8
 	VADDPD  Y5, Y8, Y5
-	MOVQ    8(SP), DX
-	VMOVUPD 192(CX)(DX*8), Y8
+	MOVQ    8(SP), BX
+	VMOVUPD 192(DX)(BX*8), Y8
 	VADDPD  Y6, Y8, Y6
-	MOVQ    8(SP), DX
-	VMOVUPD 224(CX)(DX*8), Y8
+	MOVQ    8(SP), BX
+	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
 skip29:
@@ -28224,249 +28178,245 @@ empty10:
 	JNE     summed20
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around30
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	VMOVDQU Y0, 128(CX)
-	VMOVDQU Y0, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 192(CX)(DX*8)
-	VMOVDQU Y0, 224(CX)(DX*8)
-	JMP     stored31
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	VMOVDQU Y0, 128(DX)
+	VMOVDQU Y0, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 192(DX)(BX*8)
+	VMOVDQU Y0, 224(DX)(BX*8)
+	JMP     stored22
 
 around30:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
-	VMOVNTDQ Y0, 192(CX)
-	VMOVNTDQ Y0, 224(CX)
-
-stored31:
-	JMP stored22
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	VMOVNTDQ Y0, 192(DX)
+	VMOVNTDQ Y0, 224(DX)
+	JMP      stored22
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ $0x00000020, (SP)
 	JLE  done1
-	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	ADDQ $+256, to+56(FP)
 	JMP  tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
-	JLE     narrower33
-	XORQ    DX, DX
-	SUBQ    $0x00000018, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over36
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower32
+	XORQ    BX, BX
+	SUBQ    $0x00000018, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over35
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result34:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many37
+result33:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many36
 
-few38:
+few37:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
-	JGE     empty40
+	CMPQ    BX, SI
+	JGE     empty39
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none41
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JEQ     none40
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows42
+
+row41:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y6
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	PREFETCHT0   64(R8)(R13*1)
+	VMULPD       96(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R9)(R12*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	PREFETCHT0   191(R9)(R13*1)
+	VMULPD       160(R9)(R12*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row41
+
+rows42:
+	CMPQ R11, SI
+	JGE  rows44
+
+row43:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y6
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y0, Y0
+	VMULPD       32(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y1, Y1
+	VMULPD       64(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y2, Y2
+	VMULPD       96(R8)(R12*1), Y6, Y7
+	VADDPD       Y7, Y3, Y3
+	VMULPD       128(R9)(R12*1), Y6, Y7
+	VADDPD       Y7, Y4, Y4
+	VMULPD       160(R9)(R12*1), Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row43
+
+rows44:
+	JMP summed38
+
+none40:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows43
+	JGE     rows46
 
-row42:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y6
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y2, Y2
-	PREFETCHT0   64(DI)(R12*1)
-	VMULPD       96(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y3, Y3
-	VMULPD       128(R8)(R11*1), Y6, Y7
-	VADDPD       Y7, Y4, Y4
-	PREFETCHT0   191(R8)(R12*1)
-	VMULPD       160(R8)(R11*1), Y6, Y6
-	VADDPD       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row42
-
-rows43:
-	CMPQ R10, BX
-	JGE  rows45
-
-row44:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y6
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y1, Y1
-	VMULPD       64(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y2, Y2
-	VMULPD       96(DI)(R11*1), Y6, Y7
-	VADDPD       Y7, Y3, Y3
-	VMULPD       128(R8)(R11*1), Y6, Y7
-	VADDPD       Y7, Y4, Y4
-	VMULPD       160(R8)(R11*1), Y6, Y6
-	VADDPD       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row44
-
-rows45:
-	JMP summed39
-
-none41:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows47
-
-row46:
-	MOVQ       128(R9), R11
+row45:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(DI)(R10*1), Y2, Y2
-	PREFETCHT0 64(DI)(R11*1)
-	VADDPD     96(DI)(R10*1), Y3, Y3
-	VADDPD     128(R8)(R10*1), Y4, Y4
-	PREFETCHT0 191(R8)(R11*1)
-	VADDPD     160(R8)(R10*1), Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row46
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R8)(R11*1), Y2, Y2
+	PREFETCHT0 64(R8)(R12*1)
+	VADDPD     96(R8)(R11*1), Y3, Y3
+	VADDPD     128(R9)(R11*1), Y4, Y4
+	PREFETCHT0 191(R9)(R12*1)
+	VADDPD     160(R9)(R11*1), Y5, Y5
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row45
 
-rows47:
-	CMPQ R9, BX
-	JGE  rows49
+rows46:
+	CMPQ R10, SI
+	JGE  rows48
 
-row48:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(DI)(R10*1), Y2, Y2
-	VADDPD 96(DI)(R10*1), Y3, Y3
-	VADDPD 128(R8)(R10*1), Y4, Y4
-	VADDPD 160(R8)(R10*1), Y5, Y5
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row48
+row47:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R8)(R11*1), Y2, Y2
+	VADDPD 96(R8)(R11*1), Y3, Y3
+	VADDPD 128(R9)(R11*1), Y4, Y4
+	VADDPD 160(R9)(R11*1), Y5, Y5
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row47
 
-rows49:
-summed39:
-summed50:
+rows48:
+summed38:
+summed49:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special53
+	JNE  special52
 
-final51:
+final50:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around54
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	VMOVDQU Y2, 64(CX)
-	VMOVDQU Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y4, 128(CX)(DX*8)
-	VMOVDQU Y5, 160(CX)(DX*8)
-	JMP     stored55
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	VMOVDQU Y2, 64(DX)
+	VMOVDQU Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y4, 128(DX)(BX*8)
+	VMOVDQU Y5, 160(DX)(BX*8)
+
+stored53:
+stored51:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result33
+	JMP  over35
+
+many36:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany34
+	JMP   few37
 
 around54:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-	VMOVNTDQ Y4, 128(CX)
-	VMOVNTDQ Y5, 160(CX)
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	VMOVNTDQ Y4, 128(DX)
+	VMOVNTDQ Y5, 160(DX)
+	JMP      stored53
 
-stored55:
-stored52:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result34
-	JMP  over36
-
-many37:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany35
-	JMP   few38
-
-special53:
+special52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	VMOVUPD Y2, 64(CX)
-	VMOVUPD Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y4, 128(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y5, 160(CX)(DX*8)
-	JMP     stored52
+	JEQ     narrow55
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y4, 128(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y5, 160(DX)(BX*8)
+	JMP     stored51
 
-narrow56:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip57
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty58
-	SHRQ         $0x03, R9
+	JEQ          skip56
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty57
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SDQ   R9, X6, X6
+	VCVTSI2SDQ   R10, X6, X6
 	VBROADCASTSD X6, Y6
 	VDIVPD       Y6, Y0, Y0
 	VDIVPD       Y6, Y1, Y1
@@ -28475,1172 +28425,1149 @@ narrow56:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty58:
-skip57:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip59
-	VMOVUPD (CX), Y6
+	JEQ     skip58
+	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
-	VMOVUPD 32(CX), Y6
+	VMOVUPD 32(DX), Y6
 	VADDPD  Y1, Y6, Y1
-	VMOVUPD 64(CX), Y6
+	VMOVUPD 64(DX), Y6
 	VADDPD  Y2, Y6, Y2
-	VMOVUPD 96(CX), Y6
+	VMOVUPD 96(DX), Y6
 	VADDPD  Y3, Y6, Y3
-	MOVQ    8(SP), DX
-	VMOVUPD 128(CX)(DX*8), Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 128(DX)(BX*8), Y6
 	VADDPD  Y4, Y6, Y4
-	MOVQ    8(SP), DX
-	VMOVUPD 160(CX)(DX*8), Y6
+	MOVQ    8(SP), BX
+	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip59:
-	JMP final51
+skip58:
+	JMP final50
 
-empty40:
+empty39:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed50
+	JNE     summed49
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around60
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	VMOVDQU Y0, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 128(CX)(DX*8)
-	VMOVDQU Y0, 160(CX)(DX*8)
-	JMP     stored61
+	JNE     around59
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	VMOVDQU Y0, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 128(DX)(BX*8)
+	VMOVDQU Y0, 160(DX)(BX*8)
+	JMP     stored51
 
-around60:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-	VMOVNTDQ Y0, 128(CX)
-	VMOVNTDQ Y0, 160(CX)
+around59:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, 128(DX)
+	VMOVNTDQ Y0, 160(DX)
+	JMP      stored51
 
-stored61:
-	JMP stored52
+tooMany34:
+	MOVQ DI, results+24(FP)
 
-tooMany35:
-	MOVQ SI, results+24(FP)
-
-over36:
+over35:
 	JMP done1
 
-narrower33:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000008
-	JLE     narrower63
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over66
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+narrower32:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000008
+	JLE     narrower61
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over64
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result64:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many67
+result62:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many65
 
-few68:
+few66:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
-	JGE     empty70
+	CMPQ    BX, SI
+	JGE     empty68
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none71
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows73
+	JEQ     none69
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows71
+
+row70:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y4
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R8)(R12*1), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(R9)(R12*1), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	PREFETCHT0   127(R9)(R13*1)
+	VMULPD       96(R9)(R12*1), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row70
+
+rows71:
+	CMPQ R11, SI
+	JGE  rows73
 
 row72:
-	MOVQ         128(R10), R12
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y4
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y4, Y5
+	VBROADCASTSD (R10), Y4
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VMULPD       32(DI)(R11*1), Y4, Y5
+	VMULPD       32(R8)(R12*1), Y4, Y5
 	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R11*1), Y4, Y5
+	VMULPD       64(R9)(R12*1), Y4, Y5
 	VADDPD       Y5, Y2, Y2
-	PREFETCHT0   127(R8)(R12*1)
-	VMULPD       96(R8)(R11*1), Y4, Y4
+	VMULPD       96(R9)(R12*1), Y4, Y4
 	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row72
 
 rows73:
-	CMPQ R10, BX
-	JGE  rows75
+	JMP summed67
+
+none69:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows75
 
 row74:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y4
-	ADDQ         $0x00000008, R9
-	VMULPD       (DI)(R11*1), Y4, Y5
-	VADDPD       Y5, Y0, Y0
-	VMULPD       32(DI)(R11*1), Y4, Y5
-	VADDPD       Y5, Y1, Y1
-	VMULPD       64(R8)(R11*1), Y4, Y5
-	VADDPD       Y5, Y2, Y2
-	VMULPD       96(R8)(R11*1), Y4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row74
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R8)(R11*1), Y1, Y1
+	VADDPD     64(R9)(R11*1), Y2, Y2
+	PREFETCHT0 127(R9)(R12*1)
+	VADDPD     96(R9)(R11*1), Y3, Y3
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row74
 
 rows75:
-	JMP summed69
-
-none71:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows77
+	CMPQ R10, SI
+	JGE  rows77
 
 row76:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VADDPD     (DI)(R10*1), Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VADDPD     32(DI)(R10*1), Y1, Y1
-	VADDPD     64(R8)(R10*1), Y2, Y2
-	PREFETCHT0 127(R8)(R11*1)
-	VADDPD     96(R8)(R10*1), Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row76
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R8)(R11*1), Y1, Y1
+	VADDPD 64(R9)(R11*1), Y2, Y2
+	VADDPD 96(R9)(R11*1), Y3, Y3
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row76
 
 rows77:
-	CMPQ R9, BX
-	JGE  rows79
-
-row78:
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (DI)(R10*1), Y0, Y0
-	VADDPD 32(DI)(R10*1), Y1, Y1
-	VADDPD 64(R8)(R10*1), Y2, Y2
-	VADDPD 96(R8)(R10*1), Y3, Y3
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row78
-
-rows79:
-summed69:
-summed80:
+summed67:
+summed78:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special83
+	JNE  special81
 
-final81:
+final79:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around84
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y2, 64(CX)(DX*8)
-	VMOVDQU Y3, 96(CX)(DX*8)
-	JMP     stored85
+	JNE     around83
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y2, 64(DX)(BX*8)
+	VMOVDQU Y3, 96(DX)(BX*8)
 
-around84:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-	VMOVNTDQ Y2, 64(CX)
-	VMOVNTDQ Y3, 96(CX)
-
-stored85:
 stored82:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result64
-	JMP  over66
+stored80:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result62
+	JMP  over64
 
-many67:
+many65:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany65
-	JMP   few68
+	JEQ   tooMany63
+	JMP   few66
 
-special83:
+around83:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored82
+
+special81:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
-	VMOVUPD Y0, (CX)
-	VMOVUPD Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPD Y2, 64(CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y3, 96(CX)(DX*8)
-	JMP     stored82
+	JEQ     narrow84
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y2, 64(DX)(BX*8)
+	MOVQ    8(SP), BX
+	VMOVUPD Y3, 96(DX)(BX*8)
+	JMP     stored80
 
-narrow86:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip87
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty88
-	SHRQ         $0x03, R9
+	JEQ          skip85
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty86
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SDQ   R9, X4, X4
+	VCVTSI2SDQ   R10, X4, X4
 	VBROADCASTSD X4, Y4
 	VDIVPD       Y4, Y0, Y0
 	VDIVPD       Y4, Y1, Y1
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty88:
-skip87:
+empty86:
+skip85:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip89
-	VMOVUPD (CX), Y4
+	JEQ     skip87
+	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
-	VMOVUPD 32(CX), Y4
+	VMOVUPD 32(DX), Y4
 	VADDPD  Y1, Y4, Y1
-	MOVQ    8(SP), DX
-	VMOVUPD 64(CX)(DX*8), Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 64(DX)(BX*8), Y4
 	VADDPD  Y2, Y4, Y2
-	MOVQ    8(SP), DX
-	VMOVUPD 96(CX)(DX*8), Y4
+	MOVQ    8(SP), BX
+	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip89:
-	JMP final81
+skip87:
+	JMP final79
 
-empty70:
+empty68:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed80
+	JNE     summed78
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around90
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*8)
-	VMOVDQU Y0, 96(CX)(DX*8)
-	JMP     stored91
+	JNE     around88
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*8)
+	VMOVDQU Y0, 96(DX)(BX*8)
+	JMP     stored80
 
-around90:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
+around88:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored80
 
-stored91:
-	JMP stored82
+tooMany63:
+	MOVQ DI, results+24(FP)
 
-tooMany65:
-	MOVQ SI, results+24(FP)
-
-over66:
+over64:
 	JMP done1
 
-narrower63:
-	MOVQ    (SP), CX
+narrower61:
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower93
-	XORQ    DX, DX
-	SUBQ    $0x00000008, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*8), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over96
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	JLT     narrower90
+	XORQ    BX, BX
+	SUBQ    $0x00000008, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*8), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+8, 8(SP), BX
+	ADDQ    BX, DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over93
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result94:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many97
+result91:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many94
 
-few98:
+few95:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty100
+	CMPQ    BX, SI
+	JGE     empty97
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none101
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x00, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows103
-
-row102:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	PREFETCHT0   63(R8)(R11*1)
-	VMULPD       32(R8)(R10*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row102
-
-rows103:
-	CMPQ R9, BX
-	JGE  rows105
-
-row104:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows105
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMULPD       (R8)(R10*1), Y2, Y3
-	VADDPD       Y3, Y0, Y0
-	VMULPD       32(R8)(R10*1), Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row104
-
-rows105:
-	JMP summed99
-
-none101:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows107
-
-row106:
-	MOVQ       128(DI), R10
-	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VADDPD     (R8)(R9*1), Y0, Y0
-	PREFETCHT0 63(R8)(R10*1)
-	VADDPD     32(R8)(R9*1), Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row106
-
-rows107:
-	CMPQ DI, BX
-	JGE  rows109
-
-row108:
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JGE    rows109
-	MOVQ   (DI), R9
-	IMULQ  AX, R9
-	VADDPD (R8)(R9*1), Y0, Y0
-	VADDPD 32(R8)(R9*1), Y1, Y1
-	ADDQ   $0x08, DI
-	CMPQ   DI, BX
-	JLT    row108
-
-rows109:
-summed99:
-summed110:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special113
-
-final111:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around114
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	VMOVDQU Y1, 32(CX)(DX*8)
-	JMP     stored115
-
-around114:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y1, 32(CX)
-
-stored115:
-stored112:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result94
-	JMP  over96
-
-many97:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany95
-	JMP   few98
-
-special113:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow116
-	MOVQ    8(SP), DX
-	VMOVUPD Y0, (CX)(DX*8)
-	MOVQ    8(SP), DX
-	VMOVUPD Y1, 32(CX)(DX*8)
-	JMP     stored112
-
-narrow116:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty118
-	SHRQ         $0x03, DI
-	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   DI, X2, X2
-	VBROADCASTSD X2, Y2
-	VDIVPD       Y2, Y0, Y0
-	VDIVPD       Y2, Y1, Y1
-
-empty118:
-skip117:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip119
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
-	VPBROADCASTQ X2, Y2
-	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
-	VANDNPD      Y0, Y2, Y0
-	SUBQ         $0x04, DX
-	VMOVQ        DX, X2
-	VPBROADCASTQ X2, Y2
-	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
-	VANDNPD      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVUPD      (CX)(DX*8), Y2
-	VADDPD       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMOVUPD      32(CX)(DX*8), Y2
-	VADDPD       Y1, Y2, Y1
-
-skip119:
-	JMP final111
-
-empty100:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed110
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around120
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	VMOVDQU Y0, 32(CX)(DX*8)
-	JMP     stored121
-
-around120:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-
-stored121:
-	JMP stored112
-
-tooMany95:
-	MOVQ SI, results+24(FP)
-
-over96:
-	JMP done1
-
-narrower93:
-	XORQ CX, CX
-	CMPQ (SP), $0x00000004
-	JLT  few124
-
-tile122:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*8), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over128
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
-
-result126:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many129
-
-few130:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty132
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none133
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x00, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JEQ     none98
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x00, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows135
+	JGE     rows100
 
-row134:
+row99:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	PREFETCHT0   31(R8)(R12*1)
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   63(R9)(R12*1)
+	VMULPD       32(R9)(R11*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row134
+	JLT          row99
 
-rows135:
-	CMPQ R10, BX
-	JGE  rows137
+rows100:
+	CMPQ R10, SI
+	JGE  rows102
 
-row136:
+row101:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R11*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
+	CMPQ         R10, SI
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R11*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
+	CMPQ         R10, SI
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R11*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
+	CMPQ         R10, SI
+	JGE          rows102
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMULPD       (R9)(R11*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R11*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows137
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSD (R9), Y1
-	ADDQ         $0x00000008, R9
-	VMULPD       (R8)(R11*1), Y1, Y1
-	VADDPD       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row136
+	CMPQ         R10, SI
+	JLT          row101
 
-rows137:
-	JMP summed131
+rows102:
+	JMP summed96
 
-none133:
-	MOVQ    DX, R9
+none98:
+	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows139
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows104
 
-row138:
-	MOVQ       128(R9), R11
+row103:
+	MOVQ       128(R8), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VADDPD     (R8)(R10*1), Y0, Y0
-	PREFETCHT0 31(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row138
+	VADDPD     (R9)(R10*1), Y0, Y0
+	PREFETCHT0 63(R9)(R11*1)
+	VADDPD     32(R9)(R10*1), Y1, Y1
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row103
 
-rows139:
-	CMPQ R9, BX
-	JGE  rows141
+rows104:
+	CMPQ R8, SI
+	JGE  rows106
 
-row140:
-	MOVQ   (R9), R10
+row105:
+	MOVQ   (R8), R10
 	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows106
+	MOVQ   (R8), R10
 	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows106
+	MOVQ   (R8), R10
 	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JGE    rows106
+	MOVQ   (R8), R10
 	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JGE    rows141
-	MOVQ   (R9), R10
-	IMULQ  AX, R10
-	VADDPD (R8)(R10*1), Y0, Y0
-	ADDQ   $0x08, R9
-	CMPQ   R9, BX
-	JLT    row140
+	VADDPD (R9)(R10*1), Y0, Y0
+	VADDPD 32(R9)(R10*1), Y1, Y1
+	ADDQ   $0x08, R8
+	CMPQ   R8, SI
+	JLT    row105
 
-rows141:
-summed131:
-summed142:
+rows106:
+summed96:
+summed107:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special145
+	JNE  special110
 
-final143:
+final108:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around146
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored147
+	JNE     around112
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 
-around146:
-	VMOVNTDQ Y0, (CX)
+stored111:
+stored109:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result91
+	JMP  over93
 
-stored147:
-stored144:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result126
-	JMP  over128
-
-many129:
+many94:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany127
-	JMP   few130
+	JEQ   tooMany92
+	JMP   few95
 
-special145:
+around112:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored111
+
+special110:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow148
-	MOVQ    8(SP), DX
-	VMOVUPD Y0, (CX)(DX*8)
-	JMP     stored144
+	JEQ     narrow113
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	JMP     stored109
 
-narrow148:
+narrow113:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip149
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty150
-	SHRQ         $0x03, R9
-	VPXOR        X1, X1, X1
-	VCVTSI2SDQ   R9, X1, X1
-	VBROADCASTSD X1, Y1
-	VDIVPD       Y1, Y0, Y0
-
-empty150:
-skip149:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip151
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x03, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
-	VPBROADCASTQ X1, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
-	VANDNPD      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VMOVUPD      (CX)(DX*8), Y1
-	VADDPD       Y0, Y1, Y0
-
-skip151:
-	JMP final143
-
-empty132:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed142
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around152
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*8)
-	JMP     stored153
-
-around152:
-	VMOVNTDQ Y0, (CX)
-
-stored153:
-	JMP stored144
-
-tooMany127:
-	MOVQ SI, results+24(FP)
-
-over128:
-	MOVQ (SP), CX
-	SUBQ $0x00000004, CX
-	CMPQ CX, 8(SP)
-	JNE  tile122
-	JMP  done125
-
-few124:
-	MOVQ         CX, 8(SP)
-	LEAQ         (DI)(CX*8), R8
-	VMOVQ        (SP), X0
-	VPBROADCASTQ X0, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
-	MOVQ         to+56(FP), CX
-	MOVQ         start+16(FP), SI
-	CMPQ         SI, results+24(FP)
-	JGE          over156
-	MOVQ         (SI), DX
-	SHLQ         $0x03, DX
-	ADDQ         positions+32(FP), DX
-
-result154:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many157
-
-few158:
-	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty160
-	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none161
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x00, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows163
-
-row162:
-	MOVQ         128(R9), R11
-	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
-	JLT          row162
-
-rows163:
-	CMPQ R9, BX
-	JGE  rows165
-
-row164:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows165
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSD (DI), Y2
-	ADDQ         $0x00000008, DI
-	VMASKMOVPD   (R8)(R10*1), Y1, Y3
-	VMULPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row164
-
-rows165:
-	JMP summed159
-
-none161:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows167
-
-row166:
-	MOVQ       128(DI), R10
-	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row166
-
-rows167:
-	CMPQ DI, BX
-	JGE  rows169
-
-row168:
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JGE        rows169
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMASKMOVPD (R8)(R9*1), Y1, Y2
-	VADDPD     Y2, Y0, Y0
-	ADDQ       $0x08, DI
-	CMPQ       DI, BX
-	JLT        row168
-
-rows169:
-summed159:
-summed170:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special173
-
-final171:
-	MOVQ       8(SP), DX
-	VMASKMOVPD Y0, Y1, (CX)(DX*8)
-
-stored172:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result154
-	JMP  over156
-
-many157:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany155
-	JMP   few158
-
-special173:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow174
-	MOVQ       8(SP), DX
-	VMASKMOVPD Y0, Y1, (CX)(DX*8)
-	JMP        stored172
-
-narrow174:
-	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip175
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty176
-	SHRQ         $0x03, DI
+	JEQ          skip114
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty115
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SDQ   DI, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
 
-empty176:
-skip175:
+empty115:
+skip114:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip177
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x03, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X2
+	JEQ          skip116
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VMASKMOVPD   (CX)(DX*8), Y1, Y2
+	SUBQ         $0x04, BX
+	VMOVQ        BX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y1, Y2, Y1
+	VMOVUPD      (DX), Y2
+	VADDPD       Y0, Y2, Y0
+	VMOVUPD      32(DX), Y2
+	VADDPD       Y1, Y2, Y1
+
+skip116:
+	JMP final108
+
+empty97:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed107
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around117
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored109
+
+around117:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored109
+
+tooMany92:
+	MOVQ DI, results+24(FP)
+
+over93:
+	JMP done1
+
+narrower90:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000004
+	JLT  few120
+
+tile118:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*8), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+8, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over124
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result122:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many125
+
+few126:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty128
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none129
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows131
+
+row130:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	PREFETCHT0   31(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row130
+
+rows131:
+	CMPQ R11, SI
+	JGE  rows133
+
+row132:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows133
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y1
+	ADDQ         $0x00000008, R10
+	VMULPD       (R9)(R12*1), Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row132
+
+rows133:
+	JMP summed127
+
+none129:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows135
+
+row134:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R9)(R11*1), Y0, Y0
+	PREFETCHT0 31(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row134
+
+rows135:
+	CMPQ R10, SI
+	JGE  rows137
+
+row136:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows137
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R9)(R11*1), Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row136
+
+rows137:
+summed127:
+summed138:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special141
+
+final139:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around143
+	VMOVDQU Y0, (DX)
+
+stored142:
+stored140:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result122
+	JMP  over124
+
+many125:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany123
+	JMP   few126
+
+around143:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored142
+
+special141:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow144
+	VMOVUPD Y0, (DX)
+	JMP     stored140
+
+narrow144:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip145
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty146
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SDQ   R10, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y1, Y0, Y0
+
+empty146:
+skip145:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip147
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTQ X1, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VANDNPD      Y0, Y1, Y0
+	VMOVUPD      (DX), Y1
+	VADDPD       Y0, Y1, Y0
+
+skip147:
+	JMP final139
+
+empty128:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed138
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around148
+	VMOVDQU Y0, (DX)
+	JMP     stored140
+
+around148:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored140
+
+tooMany123:
+	MOVQ DI, results+24(FP)
+
+over124:
+	MOVQ (SP), DX
+	SUBQ $0x00000004, DX
+	CMPQ DX, 8(SP)
+	JNE  tile118
+	JMP  done121
+
+few120:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*8), R9
+	VMOVQ        (SP), X0
+	VPBROADCASTQ X0, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+8, 8(SP), BX
+	ADDQ         BX, DX
+	MOVQ         start+16(FP), DI
+	CMPQ         DI, results+24(FP)
+	JGE          over151
+	MOVQ         (DI), BX
+	LEAQ         (CX)(BX*8), BX
+
+result149:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many152
+
+few153:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty155
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none156
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x00, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows158
+
+row157:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row157
+
+rows158:
+	CMPQ R10, SI
+	JGE  rows160
+
+row159:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows160
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSD (R8), Y2
+	ADDQ         $0x00000008, R8
+	VMASKMOVPD   (R9)(R11*1), Y1, Y3
+	VMULPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row159
+
+rows160:
+	JMP summed154
+
+none156:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows162
+
+row161:
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row161
+
+rows162:
+	CMPQ R8, SI
+	JGE  rows164
+
+row163:
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JGE        rows164
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VMASKMOVPD (R9)(R10*1), Y1, Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       $0x08, R8
+	CMPQ       R8, SI
+	JLT        row163
+
+rows164:
+summed154:
+summed165:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special168
+
+final166:
+	VMASKMOVPD Y0, Y1, (DX)
+
+stored167:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result149
+	JMP  over151
+
+many152:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany150
+	JMP   few153
+
+special168:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow169
+	VMASKMOVPD Y0, Y1, (DX)
+	JMP        stored167
+
+narrow169:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip170
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty171
+	SHRQ         $0x03, R8
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   R8, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+
+empty171:
+skip170:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip172
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x03, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X2
+	VPBROADCASTQ X2, Y2
+	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VANDNPD      Y0, Y2, Y0
+	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
-skip177:
-	JMP final171
+skip172:
+	JMP final166
 
-empty160:
-	JMP summed170
+empty155:
+	JMP summed165
 
-tooMany155:
-	MOVQ SI, results+24(FP)
+tooMany150:
+	MOVQ DI, results+24(FP)
 
-over156:
-done125:
+over151:
+done121:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -29669,18 +29596,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none178
+	JEQ   none173
 	SUBQ  positions+32(FP), CX
 
-none178:
+none173:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile180:
+tile175:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower181
+	JLE     narrower176
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -29689,21 +29616,21 @@ tile180:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over184
+	JGE     over179
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result182:
+result177:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many185
+	JGT  many180
 
-few186:
+few181:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29713,7 +29640,7 @@ few186:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty187
+	JGE     empty182
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29725,9 +29652,9 @@ few186:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows189
+	JGE     rows184
 
-row188:
+row183:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29782,13 +29709,13 @@ row188:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row188
+	JLT          row183
 
-rows189:
+rows184:
 	CMPQ R13, SI
-	JGE  rows191
+	JGE  rows186
 
-row190:
+row185:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29837,16 +29764,16 @@ row190:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row190
+	JLT          row185
 
-rows191:
-summed192:
+rows186:
+summed187:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special195
+	JNE  special190
 
-final193:
+final188:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around196
+	JNE     around192
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -29856,9 +29783,22 @@ final193:
 	MOVQ    8(SP), BX
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
-	JMP     stored197
 
-around196:
+stored191:
+stored189:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result177
+	JMP  over179
+
+many180:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany178
+	JMP   few181
+
+around192:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -29867,24 +29807,11 @@ around196:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
+	JMP      stored191
 
-stored197:
-stored194:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result182
-	JMP  over184
-
-many185:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany183
-	JMP   few186
-
-special195:
+special190:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow198
+	JEQ     narrow193
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -29895,14 +29822,14 @@ special195:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored194
+	JMP     stored189
 
-narrow198:
+narrow193:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip199
+	JEQ          skip194
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty200
+	JEQ          empty195
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -29916,10 +29843,10 @@ narrow198:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty200:
-skip199:
+empty195:
+skip194:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip201
+	JEQ     skip196
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -29939,14 +29866,14 @@ skip199:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip201:
-	JMP final193
+skip196:
+	JMP final188
 
-empty187:
+empty182:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed192
+	JNE     summed187
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around202
+	JNE     around197
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -29956,9 +29883,9 @@ empty187:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored203
+	JMP     stored189
 
-around202:
+around197:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -29967,24 +29894,22 @@ around202:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
+	JMP      stored189
 
-stored203:
-	JMP stored194
-
-tooMany183:
+tooMany178:
 	MOVQ DI, results+24(FP)
 
-over184:
+over179:
 	SUBQ $0x00000020, (SP)
-	JLE  done179
+	JLE  done174
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile180
+	JMP  tile175
 
-narrower181:
+narrower176:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower205
+	JLE     narrower199
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -29993,21 +29918,21 @@ narrower181:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over208
+	JGE     over202
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result206:
+result200:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many209
+	JGT  many203
 
-few210:
+few204:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30015,7 +29940,7 @@ few210:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty211
+	JGE     empty205
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30027,9 +29952,9 @@ few210:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows213
+	JGE     rows207
 
-row212:
+row206:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30073,13 +29998,13 @@ row212:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row212
+	JLT          row206
 
-rows213:
+rows207:
 	CMPQ R13, SI
-	JGE  rows215
+	JGE  rows209
 
-row214:
+row208:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30118,16 +30043,16 @@ row214:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row214
+	JLT          row208
 
-rows215:
-summed216:
+rows209:
+summed210:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special219
+	JNE  special213
 
-final217:
+final211:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around220
+	JNE     around215
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -30135,33 +30060,33 @@ final217:
 	MOVQ    8(SP), BX
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
-	JMP     stored221
 
-around220:
+stored214:
+stored212:
+	MOVQ SI, BX
+	ADDQ apart+80(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result200
+	JMP  over202
+
+many203:
+	TESTQ $0x00000010, mode+96(FP)
+	JEQ   tooMany201
+	JMP   few204
+
+around215:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
+	JMP      stored214
 
-stored221:
-stored218:
-	MOVQ SI, BX
-	ADDQ apart+80(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result206
-	JMP  over208
-
-many209:
-	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany207
-	JMP   few210
-
-special219:
+special213:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow222
+	JEQ     narrow216
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30170,14 +30095,14 @@ special219:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored218
+	JMP     stored212
 
-narrow222:
+narrow216:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip223
+	JEQ          skip217
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty224
+	JEQ          empty218
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -30189,10 +30114,10 @@ narrow222:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty224:
-skip223:
+empty218:
+skip217:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip225
+	JEQ     skip219
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -30208,14 +30133,14 @@ skip223:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip225:
-	JMP final217
+skip219:
+	JMP final211
 
-empty211:
+empty205:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed216
+	JNE     summed210
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around226
+	JNE     around220
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -30223,29 +30148,27 @@ empty211:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored227
+	JMP     stored212
 
-around226:
+around220:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
+	JMP      stored212
 
-stored227:
-	JMP stored218
-
-tooMany207:
+tooMany201:
 	MOVQ DI, results+24(FP)
 
-over208:
-	JMP done179
+over202:
+	JMP done174
 
-narrower205:
+narrower199:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower229
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -30254,27 +30177,27 @@ narrower205:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over232
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result230:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many233
+	JGT  many226
 
-few234:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty235
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30286,9 +30209,9 @@ few234:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows237
+	JGE     rows230
 
-row236:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30321,13 +30244,13 @@ row236:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row236
+	JLT          row229
 
-rows237:
+rows230:
 	CMPQ R13, SI
-	JGE  rows239
+	JGE  rows232
 
-row238:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30356,60 +30279,60 @@ row238:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row238
+	JLT          row231
 
-rows239:
-summed240:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special243
+	JNE  special236
 
-final241:
+final234:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around244
+	JNE     around238
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
-	JMP     stored245
 
-around244:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-	VMOVNTDQ Y2, 64(DX)
-	VMOVNTDQ Y3, 96(DX)
-
-stored245:
-stored242:
+stored237:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result230
-	JMP  over232
+	JLT  result223
+	JMP  over225
 
-many233:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany231
-	JMP   few234
+	JEQ   tooMany224
+	JMP   few227
 
-special243:
+around238:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	VMOVNTDQ Y2, 64(DX)
+	VMOVNTDQ Y3, 96(DX)
+	JMP      stored237
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow246
+	JEQ     narrow239
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored242
+	JMP     stored235
 
-narrow246:
+narrow239:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip247
+	JEQ          skip240
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty248
+	JEQ          empty241
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -30419,10 +30342,10 @@ narrow246:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty248:
-skip247:
+empty241:
+skip240:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip249
+	JEQ     skip242
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -30434,67 +30357,67 @@ skip247:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip249:
-	JMP final241
+skip242:
+	JMP final234
 
-empty235:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed240
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around250
+	JNE     around243
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored251
+	JMP     stored235
 
-around250:
+around243:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored235
 
-stored251:
-	JMP stored242
-
-tooMany231:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over232:
-	JMP done179
+over225:
+	JMP done174
 
-narrower229:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower253
+	JLT     narrower245
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*8), R9
 	MOVQ    to+72(FP), DX
+	IMUL3Q  $+8, 8(SP), BX
+	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over256
+	JGE     over248
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result254:
+result246:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many257
+	JGT  many249
 
-few258:
+few250:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty259
+	JGE     empty251
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -30506,9 +30429,9 @@ few258:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows261
+	JGE     rows253
 
-row260:
+row252:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -30530,13 +30453,13 @@ row260:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row260
+	JLT          row252
 
-rows261:
+rows253:
 	CMPQ R12, SI
-	JGE  rows263
+	JGE  rows255
 
-row262:
+row254:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30555,7 +30478,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30574,7 +30497,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30593,7 +30516,7 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows263
+	JGE          rows255
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30612,54 +30535,51 @@ row262:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row262
+	JLT          row254
 
-rows263:
-summed264:
+rows255:
+summed256:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special267
+	JNE  special259
 
-final265:
+final257:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around268
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	VMOVDQU Y1, 32(DX)(BX*8)
-	JMP     stored269
+	JNE     around261
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y1, 32(DX)
 
-around268:
-	VMOVNTDQ Y0, (DX)
-	VMOVNTDQ Y1, 32(DX)
-
-stored269:
-stored266:
+stored260:
+stored258:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result254
-	JMP  over256
+	JLT  result246
+	JMP  over248
 
-many257:
+many249:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany255
-	JMP   few258
+	JEQ   tooMany247
+	JMP   few250
 
-special267:
+around261:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored260
+
+special259:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow270
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
-	MOVQ    8(SP), BX
-	VMOVUPD Y1, 32(DX)(BX*8)
-	JMP     stored266
+	JEQ     narrow262
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	JMP     stored258
 
-narrow270:
+narrow262:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip271
+	JEQ          skip263
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty272
+	JEQ          empty264
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -30667,10 +30587,10 @@ narrow270:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty272:
-skip271:
+empty264:
+skip263:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip273
+	JEQ          skip265
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -30684,66 +30604,63 @@ skip271:
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
 	VANDNPD      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VMOVUPD      (DX)(BX*8), Y2
+	VMOVUPD      (DX), Y2
 	VADDPD       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VMOVUPD      32(DX)(BX*8), Y2
+	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip273:
-	JMP final265
+skip265:
+	JMP final257
 
-empty259:
+empty251:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed264
+	JNE     summed256
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around274
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	VMOVDQU Y0, 32(DX)(BX*8)
-	JMP     stored275
+	JNE     around266
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	JMP     stored258
 
-around274:
+around266:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored258
 
-stored275:
-	JMP stored266
-
-tooMany255:
+tooMany247:
 	MOVQ DI, results+24(FP)
 
-over256:
-	JMP done179
+over248:
+	JMP done174
 
-narrower253:
+narrower245:
 	XORQ DX, DX
 
-tile276:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*8), R9
-	MOVQ to+72(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over282
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+tile267:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*8), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+8, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over273
+	MOVQ   (DI), BX
+	SHLQ   $0x03, BX
+	ADDQ   positions+32(FP), BX
 
-result280:
+result271:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many283
+	JGT  many274
 
-few284:
+few275:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty276
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30755,9 +30672,9 @@ few284:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows287
+	JGE     rows278
 
-row286:
+row277:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30774,13 +30691,13 @@ row286:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row286
+	JLT          row277
 
-rows287:
+rows278:
 	CMPQ R13, SI
-	JGE  rows289
+	JGE  rows280
 
-row288:
+row279:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30794,7 +30711,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30808,7 +30725,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30822,7 +30739,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30836,7 +30753,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30850,7 +30767,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30864,7 +30781,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30878,7 +30795,7 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows289
+	JGE          rows280
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30892,60 +30809,58 @@ row288:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row288
+	JLT          row279
 
-rows289:
-summed290:
+rows280:
+summed281:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special293
+	JNE  special284
 
-final291:
+final282:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around294
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored295
+	JNE     around286
+	VMOVDQU Y0, (DX)
 
-around294:
-	VMOVNTDQ Y0, (DX)
-
-stored295:
-stored292:
+stored285:
+stored283:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result271
+	JMP  over273
 
-many283:
+many274:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany281
-	JMP   few284
+	JEQ   tooMany272
+	JMP   few275
 
-special293:
+around286:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored285
+
+special284:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow296
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
-	JMP     stored292
+	JEQ     narrow287
+	VMOVUPD Y0, (DX)
+	JMP     stored283
 
-narrow296:
+narrow287:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip297
+	JEQ          skip288
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty298
+	JEQ          empty289
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty298:
-skip297:
+empty289:
+skip288:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip290
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -30954,38 +30869,34 @@ skip297:
 	VPBROADCASTQ X1, Y1
 	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VMOVUPD      (DX)(BX*8), Y1
+	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip299:
-	JMP final291
+skip290:
+	JMP final282
 
-empty285:
+empty276:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed290
+	JNE     summed281
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around300
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*8)
-	JMP     stored301
+	JNE     around291
+	VMOVDQU Y0, (DX)
+	JMP     stored283
 
-around300:
+around291:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored283
 
-stored301:
-	JMP stored292
-
-tooMany281:
+tooMany272:
 	MOVQ DI, results+24(FP)
 
-over282:
+over273:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile276
+	JNE  tile267
 
-done179:
+done174:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30997,49 +30908,48 @@ done179:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none302
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none292
+	SUBQ  CX, DX
 
-none302:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none292:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile304:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000008
-	JLE     narrower305
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*8), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over308
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile294:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000008
+	JLE     narrower295
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*8), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over298
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result306:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty309
+result296:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty299
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -31050,591 +30960,587 @@ result306:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows312
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows302
 
-row311:
-	MOVQ       128(R10), R12
+row301:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPD    (R8)(R11*1), Y10
+	VMOVUPD    (R9)(R12*1), Y10
 	VCMPPD     $0x07, Y0, Y0, Y12
 	VCMPPD     $0x16, Y0, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y0, Y0
 	VBLENDVPD  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VMOVUPD    32(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R9)(R12*1), Y10
 	VCMPPD     $0x07, Y1, Y1, Y12
 	VCMPPD     $0x16, Y1, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y1, Y1
 	VBLENDVPD  Y11, Y8, Y5, Y5
-	VMOVUPD    64(R9)(R11*1), Y10
+	VMOVUPD    64(R10)(R12*1), Y10
 	VCMPPD     $0x07, Y2, Y2, Y12
 	VCMPPD     $0x16, Y2, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y2, Y2
 	VBLENDVPD  Y11, Y8, Y6, Y6
-	PREFETCHT0 127(R9)(R12*1)
-	VMOVUPD    96(R9)(R11*1), Y10
+	PREFETCHT0 127(R10)(R13*1)
+	VMOVUPD    96(R10)(R12*1), Y10
 	VCMPPD     $0x07, Y3, Y3, Y12
 	VCMPPD     $0x16, Y3, Y10, Y11
 	VANDPD     Y12, Y11, Y11
 	VBLENDVPD  Y11, Y10, Y3, Y3
 	VBLENDVPD  Y11, Y8, Y7, Y7
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row311
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row301
 
-rows312:
-	CMPQ R10, SI
-	JGE  rows314
+rows302:
+	CMPQ R11, DI
+	JGE  rows304
 
-row313:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R8)(R11*1), Y10
+row303:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y10
 	VCMPPD    $0x07, Y0, Y0, Y12
 	VCMPPD    $0x16, Y0, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y0, Y0
 	VBLENDVPD Y11, Y8, Y4, Y4
-	VMOVUPD   32(R8)(R11*1), Y10
+	VMOVUPD   32(R9)(R12*1), Y10
 	VCMPPD    $0x07, Y1, Y1, Y12
 	VCMPPD    $0x16, Y1, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y1, Y1
 	VBLENDVPD Y11, Y8, Y5, Y5
-	VMOVUPD   64(R9)(R11*1), Y10
+	VMOVUPD   64(R10)(R12*1), Y10
 	VCMPPD    $0x07, Y2, Y2, Y12
 	VCMPPD    $0x16, Y2, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y2, Y2
 	VBLENDVPD Y11, Y8, Y6, Y6
-	VMOVUPD   96(R9)(R11*1), Y10
+	VMOVUPD   96(R10)(R12*1), Y10
 	VCMPPD    $0x07, Y3, Y3, Y12
 	VCMPPD    $0x16, Y3, Y10, Y11
 	VANDPD    Y12, Y11, Y11
 	VBLENDVPD Y11, Y10, Y3, Y3
 	VBLENDVPD Y11, Y8, Y7, Y7
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row313
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row303
 
-rows314:
-	VMOVUPD    Y0, (DX)
-	VMOVUPD    Y1, 32(DX)
-	MOVQ       8(SP), R10
-	VMOVUPD    Y2, 64(DX)(R10*8)
-	VMOVUPD    Y3, 96(DX)(R10*8)
-	LEAQ       (CX)(BX*1), BX
+rows304:
+	VMOVUPD    Y0, (BX)
+	VMOVUPD    Y1, 32(BX)
+	MOVQ       8(SP), R11
+	VMOVUPD    Y2, 64(BX)(R11*8)
+	VMOVUPD    Y3, 96(BX)(R11*8)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none315
-	MOVQ       columns+72(FP), R10
-	SUBQ       (SP), R10
-	SHLQ       $0x03, R10
-	ADDQ       choice+80(FP), R10
-	MOVQ       DI, R11
-	SUBQ       start+16(FP), R11
-	SHRQ       $0x03, R11
-	IMULQ      choiceApart+88(FP), R11
-	ADDQ       R11, R10
+	JEQ        none305
+	MOVQ       columns+72(FP), R11
+	SUBQ       (SP), R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R10)
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R10)
-	MOVQ       8(SP), R11
+	VPGATHERQQ Y1, (SI)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R11)
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y6*8), Y0
-	VMOVUPD    Y0, 64(R10)(R11*8)
-	MOVQ       8(SP), R11
+	VPGATHERQQ Y1, (SI)(Y6*8), Y0
+	VMOVUPD    Y0, 64(R11)(R12*8)
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y7*8), Y0
-	VMOVUPD    Y0, 96(R10)(R11*8)
+	VPGATHERQQ Y1, (SI)(Y7*8), Y0
+	VMOVUPD    Y0, 96(R11)(R12*8)
 
-none315:
-	JMP stored310
+none305:
+	JMP stored300
 
-empty309:
+empty299:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	VMOVUPD Y0, (DX)
-	VMOVUPD Y1, 32(DX)
-	MOVQ    8(SP), BX
-	VMOVUPD Y2, 64(DX)(BX*8)
-	VMOVUPD Y3, 96(DX)(BX*8)
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y1, 32(BX)
+	MOVQ    8(SP), SI
+	VMOVUPD Y2, 64(BX)(SI*8)
+	VMOVUPD Y3, 96(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none316
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	VMOVUPD Y9, (BX)
-	VMOVUPD Y9, 32(BX)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 64(BX)(R10*8)
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, 96(BX)(R10*8)
-
-none316:
-stored310:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result306
-	JMP  over308
-	MOVQ DI, results+24(FP)
-
-over308:
-	SUBQ $0x00000010, (SP)
-	JLE  done303
-	ADDQ $0x00000080, R8
-	ADDQ $+128, to+56(FP)
-	JMP  tile304
-
-narrower305:
-	MOVQ    (SP), DX
-	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower318
-	XORQ    BX, BX
-	SUBQ    $0x00000008, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*8), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over321
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
-
-result319:
-	MOVQ    8(DI), SI
+	JEQ     none306
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty322
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 64(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 96(SI)(R11*8)
+
+none306:
+stored300:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result296
+	JMP  over298
+	MOVQ R8, results+24(FP)
+
+over298:
+	SUBQ $0x00000010, (SP)
+	JLE  done293
+	ADDQ $0x00000080, R9
+	ADDQ $+128, to+56(FP)
+	JMP  tile294
+
+narrower295:
+	MOVQ    (SP), BX
+	CMPQ    columns+72(FP), $0x00000008
+	JLT     narrower308
+	XORQ    SI, SI
+	SUBQ    $0x00000008, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*8), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+8, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over311
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
+
+result309:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty312
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows325
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows315
 
-row324:
-	MOVQ       128(R8), R11
+row314:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VMOVUPD    (R9)(R10*1), Y2
+	VMOVUPD    (R10)(R11*1), Y2
 	VCMPPD     $0x07, Y0, Y0, Y6
 	VCMPPD     $0x16, Y0, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y0, Y0
 	VBLENDVPD  Y3, Y8, Y4, Y4
-	PREFETCHT0 63(R9)(R11*1)
-	VMOVUPD    32(R9)(R10*1), Y2
+	PREFETCHT0 63(R10)(R12*1)
+	VMOVUPD    32(R10)(R11*1), Y2
 	VCMPPD     $0x07, Y1, Y1, Y6
 	VCMPPD     $0x16, Y1, Y2, Y3
 	VANDPD     Y6, Y3, Y3
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row324
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row314
 
-rows325:
-	CMPQ R8, SI
-	JGE  rows327
+rows315:
+	CMPQ R9, DI
+	JGE  rows317
 
-row326:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+row316:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows317
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows317
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows327
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VMOVUPD   (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows317
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VMOVUPD   (R10)(R11*1), Y2
 	VCMPPD    $0x07, Y0, Y0, Y6
 	VCMPPD    $0x16, Y0, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y0, Y0
 	VBLENDVPD Y3, Y8, Y4, Y4
-	VMOVUPD   32(R9)(R10*1), Y2
+	VMOVUPD   32(R10)(R11*1), Y2
 	VCMPPD    $0x07, Y1, Y1, Y6
 	VCMPPD    $0x16, Y1, Y2, Y3
 	VANDPD    Y6, Y3, Y3
 	VBLENDVPD Y3, Y2, Y1, Y1
 	VBLENDVPD Y3, Y8, Y5, Y5
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row326
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row316
 
-rows327:
-	MOVQ       8(SP), R8
-	VMOVUPD    Y0, (DX)(R8*8)
-	VMOVUPD    Y1, 32(DX)(R8*8)
-	LEAQ       (CX)(BX*1), BX
+rows317:
+	VMOVUPD    Y0, (BX)
+	VMOVUPD    Y1, 32(BX)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none328
-	MOVQ       columns+72(FP), R8
-	SUBQ       (SP), R8
-	SHLQ       $0x03, R8
-	ADDQ       choice+80(FP), R8
-	MOVQ       DI, R10
-	SUBQ       start+16(FP), R10
-	SHRQ       $0x03, R10
-	IMULQ      choiceApart+88(FP), R10
-	ADDQ       R10, R8
-	MOVQ       8(SP), R10
+	JEQ        none318
+	MOVQ       columns+72(FP), R9
+	SUBQ       (SP), R9
+	SHLQ       $0x03, R9
+	ADDQ       choice+80(FP), R9
+	MOVQ       R8, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R9
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R8)(R10*8)
-	MOVQ       8(SP), R10
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R9)(R11*8)
+	MOVQ       8(SP), R11
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y5*8), Y0
-	VMOVUPD    Y0, 32(R8)(R10*8)
+	VPGATHERQQ Y1, (SI)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R9)(R11*8)
 
-none328:
-	JMP stored323
+none318:
+	JMP stored313
 
-empty322:
+empty312:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
-	VMOVUPD Y1, 32(DX)(BX*8)
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none329
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R8
-	SUBQ    start+16(FP), R8
-	SHRQ    $0x03, R8
-	IMULQ   choiceApart+88(FP), R8
-	ADDQ    R8, BX
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, (BX)(R8*8)
-	MOVQ    8(SP), R8
-	VMOVUPD Y9, 32(BX)(R8*8)
-
-none329:
-stored323:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result319
-	JMP  over321
-	MOVQ DI, results+24(FP)
-
-over321:
-	JMP done303
-
-narrower318:
-	XORQ DX, DX
-
-tile330:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*8), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over336
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-
-result334:
-	MOVQ    8(DI), SI
+	JEQ     none319
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty337
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R9
+	SUBQ    start+16(FP), R9
+	SHRQ    $0x03, R9
+	IMULQ   choiceApart+88(FP), R9
+	ADDQ    R9, SI
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, (SI)(R9*8)
+	MOVQ    8(SP), R9
+	VMOVUPD Y9, 32(SI)(R9*8)
+
+none319:
+stored313:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result309
+	JMP  over311
+	MOVQ R8, results+24(FP)
+
+over311:
+	JMP done293
+
+narrower308:
+	XORQ BX, BX
+
+tile320:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*8), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+8, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over326
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
+
+result324:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty327
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows340
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows330
 
-row339:
-	MOVQ       128(R10), R12
+row329:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VMOVUPD    (R9)(R11*1), Y1
+	VMOVUPD    (R10)(R12*1), Y1
 	VCMPPD     $0x07, Y0, Y0, Y3
 	VCMPPD     $0x16, Y0, Y1, Y2
 	VANDPD     Y3, Y2, Y2
 	VBLENDVPD  Y2, Y1, Y0, Y0
 	VBLENDVPD  Y2, Y8, Y4, Y4
 	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 31(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row339
+	PREFETCHT0 31(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row329
 
-rows340:
-	CMPQ R10, SI
-	JGE  rows342
+rows330:
+	CMPQ R11, DI
+	JGE  rows332
 
-row341:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+row331:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows342
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD   (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows332
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R10)(R12*1), Y1
 	VCMPPD    $0x07, Y0, Y0, Y3
 	VCMPPD    $0x16, Y0, Y1, Y2
 	VANDPD    Y3, Y2, Y2
 	VBLENDVPD Y2, Y1, Y0, Y0
 	VBLENDVPD Y2, Y8, Y4, Y4
 	VPSUBQ    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row341
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row331
 
-rows342:
-	MOVQ       8(SP), R10
-	VMOVUPD    Y0, (DX)(R10*8)
-	LEAQ       (CX)(BX*1), BX
+rows332:
+	VMOVUPD    Y0, (BX)
+	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none343
-	MOVQ       columns+72(FP), R10
-	SUBQ       (SP), R10
-	SHLQ       $0x03, R10
-	ADDQ       choice+80(FP), R10
-	MOVQ       DI, R11
-	SUBQ       start+16(FP), R11
-	SHRQ       $0x03, R11
-	IMULQ      choiceApart+88(FP), R11
-	ADDQ       R11, R10
-	MOVQ       8(SP), R11
+	JEQ        none333
+	MOVQ       columns+72(FP), R11
+	SUBQ       (SP), R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
+	MOVQ       8(SP), R12
 	VPXOR      Y0, Y0, Y0
 	VMOVUPD    all32_ffffffff<>+0(SB), Y1
-	VPGATHERQQ Y1, (BX)(Y4*8), Y0
-	VMOVUPD    Y0, (R10)(R11*8)
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)(R12*8)
 
-none343:
-	JMP stored338
+none333:
+	JMP stored328
 
-empty337:
+empty327:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
-	MOVQ    8(SP), BX
-	VMOVUPD Y0, (DX)(BX*8)
+	VMOVUPD Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none344
-	MOVQ    columns+72(FP), BX
-	SUBQ    (SP), BX
-	SHLQ    $0x03, BX
-	ADDQ    choice+80(FP), BX
-	MOVQ    DI, R10
-	SUBQ    start+16(FP), R10
-	SHRQ    $0x03, R10
-	IMULQ   choiceApart+88(FP), R10
-	ADDQ    R10, BX
-	MOVQ    8(SP), R10
-	VMOVUPD Y9, (BX)(R10*8)
+	JEQ     none334
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, (SI)(R11*8)
 
-none344:
-stored338:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result334
-	JMP  over336
-	MOVQ DI, results+24(FP)
+none334:
+stored328:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result324
+	JMP  over326
+	MOVQ R8, results+24(FP)
 
-over336:
-	MOVQ (SP), DX
-	SUBQ $0x00000004, DX
-	CMPQ DX, 8(SP)
-	JNE  tile330
+over326:
+	MOVQ (SP), BX
+	SUBQ $0x00000004, BX
+	CMPQ BX, 8(SP)
+	JNE  tile320
 
-done303:
+done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -31644,44 +31550,43 @@ done303:
 
 // func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -31693,180 +31598,180 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide12
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows14
 
 row13:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y8
+	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y10
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(DI)(R12*1)
-	VMOVDQU      96(R8)(R11*1), Y10
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row13
 
 rows14:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows16
 
 row15:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y8
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y10
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R11*1), Y10
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row15
 
 rows16:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows18
 
 row17:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y9
+	VMOVDQU    (R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y0, Y0
 	VADDPS     Y9, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(DI)(R10*1), Y9
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y2, Y2
 	VADDPS     Y9, Y3, Y3
-	VMOVDQU    64(DI)(R10*1), Y9
+	VMOVDQU    64(R8)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y4, Y4
 	VADDPS     Y9, Y5, Y5
-	PREFETCHT0 64(DI)(R11*1)
-	VMOVDQU    96(R8)(R10*1), Y9
+	PREFETCHT0 64(R8)(R12*1)
+	VMOVDQU    96(R9)(R11*1), Y9
 	VPSLLD     $0x10, Y9, Y8
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
 	VADDPS     Y9, Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row17
 
 rows18:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows20
 
 row19:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y9
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y0, Y0
 	VADDPS  Y9, Y1, Y1
-	VMOVDQU 32(DI)(R10*1), Y9
+	VMOVDQU 32(R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y2, Y2
 	VADDPS  Y9, Y3, Y3
-	VMOVDQU 64(DI)(R10*1), Y9
+	VMOVDQU 64(R8)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y4, Y4
 	VADDPS  Y9, Y5, Y5
-	VMOVDQU 96(R8)(R10*1), Y9
+	VMOVDQU 96(R9)(R11*1), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y8, Y6, Y6
 	VADDPS  Y9, Y7, Y7
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
 	JLT     row19
 
 rows20:
@@ -31891,14 +31796,10 @@ final22:
 	VPSRLD    $0x10, Y8, Y0
 	VPBLENDW  $0xaa, Y9, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
-	VMOVDQU   Y0, (CX)
-	JMP       stored26
+	JNE       around26
+	VMOVDQU   Y0, (DX)
 
-around25:
-	VMOVNTDQ Y0, (CX)
-
-stored26:
+stored25:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -31914,14 +31815,10 @@ stored26:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
-	VMOVDQU   Y0, 32(CX)
-	JMP       stored28
+	JNE       around28
+	VMOVDQU   Y0, 32(DX)
 
-around27:
-	VMOVNTDQ Y0, 32(CX)
-
-stored28:
+stored27:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -31937,14 +31834,10 @@ stored28:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
-	VMOVDQU   Y0, 64(CX)
-	JMP       stored30
+	JNE       around30
+	VMOVDQU   Y0, 64(DX)
 
-around29:
-	VMOVNTDQ Y0, 64(CX)
-
-stored30:
+stored29:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -31960,20 +31853,16 @@ stored30:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 96(CX)(DX*2)
-	JMP       stored32
+	JNE       around32
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 96(DX)(BX*2)
 
-around31:
-	VMOVNTDQ Y0, 96(CX)
-
-stored32:
+stored31:
 stored23:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -31983,102 +31872,118 @@ many7:
 	JMP   few8
 
 wide12:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows34
 
 row33:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y10
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	PREFETCHT0   64(DI)(R12*1)
-	VMOVDQU      96(R8)(R11*1), Y10
+	PREFETCHT0   64(R8)(R13*1)
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row33
 
 rows34:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows36
 
 row35:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y10
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y10
+	VMOVDQU      32(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVDQU      64(DI)(R11*1), Y10
+	VMOVDQU      64(R8)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
 	VMULPS       Y10, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVDQU      96(R8)(R11*1), Y10
+	VMOVDQU      96(R9)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y9
 	VPAND        all32_ffff0000<>+0(SB), Y10, Y10
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row35
 
 rows36:
 	JMP summed9
+
+around26:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored25
+
+around28:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored27
+
+around30:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored29
+
+around32:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored31
 
 special24:
 	TESTQ      $0x00000008, mode+80(FP)
@@ -32086,48 +31991,48 @@ special24:
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y9
 	VPERM2F128 $0x20, Y9, Y8, Y8
-	VMOVUPS    Y8, (CX)
+	VMOVUPS    Y8, (DX)
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y8, Y8
-	VMOVUPS    Y8, 32(CX)
+	VMOVUPS    Y8, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(CX)
+	VMOVUPS    Y0, 64(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(CX)
+	VMOVUPS    Y0, 96(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 128(CX)
+	VMOVUPS    Y0, 128(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 160(CX)
+	VMOVUPS    Y0, 160(DX)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 192(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 192(DX)(BX*4)
 	VUNPCKLPS  Y7, Y6, Y0
 	VUNPCKHPS  Y7, Y6, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 224(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 224(DX)(BX*4)
 	JMP        stored23
 
 narrow37:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip38
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty39
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -32142,23 +32047,23 @@ empty39:
 skip38:
 	TESTQ   $0x00000001, mode+80(FP)
 	JEQ     skip40
-	VMOVDQU (CX), Y9
+	VMOVDQU (DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y0, Y8, Y0
 	VADDPS  Y1, Y9, Y1
-	VMOVDQU 32(CX), Y9
+	VMOVDQU 32(DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y2, Y8, Y2
 	VADDPS  Y3, Y9, Y3
-	VMOVDQU 64(CX), Y9
+	VMOVDQU 64(DX), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y4, Y8, Y4
 	VADDPS  Y5, Y9, Y5
-	MOVQ    8(SP), DX
-	VMOVDQU 96(CX)(DX*2), Y9
+	MOVQ    8(SP), BX
+	VMOVDQU 96(DX)(BX*2), Y9
 	VPSLLD  $0x10, Y9, Y8
 	VPAND   all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS  Y6, Y8, Y6
@@ -32172,229 +32077,225 @@ empty10:
 	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around41
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored42
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored23
 
 around41:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-
-stored42:
-	JMP stored23
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored23
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000080, DI
+	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip42
 	ADDQ  $+128, to+56(FP)
 
-skip43:
+skip42:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
-	JLE     narrower45
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over48
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower44
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over47
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result46:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many49
+result45:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many48
 
-few50:
+few49:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
-	JGE     empty52
+	CMPQ    BX, SI
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
+	JEQ     none52
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide54
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JNE     wide53
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows55
+
+row54:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R9)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row54
+
+rows55:
+	CMPQ R11, SI
+	JGE  rows57
+
+row56:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y6
+	VPSLLD       $0x10, Y6, Y6
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R9)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row56
+
+rows57:
+	JMP summed50
+
+none52:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows59
 
-row55:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y6
-	VPSLLD       $0x10, Y6, Y6
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, BX
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y6
-	VPSLLD       $0x10, Y6, Y6
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row57
-
-rows58:
-	JMP summed51
-
-none53:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows60
-
-row59:
-	MOVQ       128(R9), R11
+row58:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y7
+	VMOVDQU    (R8)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y0, Y0
 	VADDPS     Y7, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(DI)(R10*1), Y7
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R8)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y2, Y2
 	VADDPS     Y7, Y3, Y3
-	VMOVDQU    64(R8)(R10*1), Y7
+	VMOVDQU    64(R9)(R11*1), Y7
 	VPSLLD     $0x10, Y7, Y6
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y4, Y4
 	VADDPS     Y7, Y5, Y5
-	PREFETCHT0 95(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row59
+	PREFETCHT0 95(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row58
 
-rows60:
-	CMPQ R9, BX
-	JGE  rows62
+rows59:
+	CMPQ R10, SI
+	JGE  rows61
 
-row61:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y7
+row60:
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y7, Y1, Y1
-	VMOVDQU 32(DI)(R10*1), Y7
+	VMOVDQU 32(R8)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y2, Y2
 	VADDPS  Y7, Y3, Y3
-	VMOVDQU 64(R8)(R10*1), Y7
+	VMOVDQU 64(R9)(R11*1), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y6, Y4, Y4
 	VADDPS  Y7, Y5, Y5
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
-	JLT     row61
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row60
 
-rows62:
-summed51:
-summed63:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special66
+	JNE  special65
 
-final64:
+final63:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -32411,13 +32312,9 @@ final64:
 	VPBLENDW  $0xaa, Y7, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU   Y0, (CX)
-	JMP       stored68
+	VMOVDQU   Y0, (DX)
 
-around67:
-	VMOVNTDQ Y0, (CX)
-
-stored68:
+stored66:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32434,13 +32331,9 @@ stored68:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU   Y0, 32(CX)
-	JMP       stored70
+	VMOVDQU   Y0, 32(DX)
 
-around69:
-	VMOVNTDQ Y0, 32(CX)
-
-stored70:
+stored68:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -32457,151 +32350,159 @@ stored70:
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 64(CX)(DX*2)
-	JMP       stored72
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 64(DX)(BX*2)
+
+stored70:
+stored64:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result45
+	JMP  over47
+
+many48:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany46
+	JMP   few49
+
+wide53:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows73
+
+row72:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R9)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row72
+
+rows73:
+	CMPQ R11, SI
+	JGE  rows75
+
+row74:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VMOVDQU      32(R8)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVDQU      64(R9)(R12*1), Y8
+	VPSLLD       $0x10, Y8, Y7
+	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row74
+
+rows75:
+	JMP summed50
+
+around67:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored66
+
+around69:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored68
 
 around71:
-	VMOVNTDQ Y0, 64(CX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored70
 
-stored72:
-stored65:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result46
-	JMP  over48
-
-many49:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
-	JMP   few50
-
-wide54:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows74
-
-row73:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row73
-
-rows74:
-	CMPQ R10, BX
-	JGE  rows76
-
-row75:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VMOVDQU      32(DI)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       Y8, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VMOVDQU      64(R8)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y7
-	VPAND        all32_ffff0000<>+0(SB), Y8, Y8
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row75
-
-rows76:
-	JMP summed51
-
-special66:
+special65:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow77
+	JEQ        narrow76
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y7
 	VPERM2F128 $0x20, Y7, Y6, Y6
-	VMOVUPS    Y6, (CX)
+	VMOVUPS    Y6, (DX)
 	VUNPCKLPS  Y1, Y0, Y6
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y6, Y6
-	VMOVUPS    Y6, 32(CX)
+	VMOVUPS    Y6, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	VMOVUPS    Y0, 64(CX)
+	VMOVUPS    Y0, 64(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	VMOVUPS    Y0, 96(CX)
+	VMOVUPS    Y0, 96(DX)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 128(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 128(DX)(BX*4)
 	VUNPCKLPS  Y5, Y4, Y0
 	VUNPCKHPS  Y5, Y4, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 160(CX)(DX*4)
-	JMP        stored65
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 160(DX)(BX*4)
+	JMP        stored64
 
-narrow77:
+narrow76:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty79
-	SHRQ         $0x03, R9
+	JEQ          skip77
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty78
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -32610,219 +32511,215 @@ narrow77:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty79:
-skip78:
+empty78:
+skip77:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip80
-	VMOVDQU (CX), Y7
+	JEQ     skip79
+	VMOVDQU (DX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y0, Y6, Y0
 	VADDPS  Y1, Y7, Y1
-	VMOVDQU 32(CX), Y7
+	VMOVDQU 32(DX), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y2, Y6, Y2
 	VADDPS  Y3, Y7, Y3
-	MOVQ    8(SP), DX
-	VMOVDQU 64(CX)(DX*2), Y7
+	MOVQ    8(SP), BX
+	VMOVDQU 64(DX)(BX*2), Y7
 	VPSLLD  $0x10, Y7, Y6
 	VPAND   all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS  Y4, Y6, Y4
 	VADDPS  Y5, Y7, Y5
 
-skip80:
-	JMP final64
+skip79:
+	JMP final63
 
-empty52:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed63
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around81
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored82
+	JNE     around80
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored64
 
-around81:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
+around80:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored64
 
-stored82:
-	JMP stored65
+tooMany46:
+	MOVQ DI, results+24(FP)
 
-tooMany47:
-	MOVQ SI, results+24(FP)
-
-over48:
+over47:
 	JMP done1
 
-narrower45:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
-	JLE     narrower84
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over87
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+narrower44:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower82
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over85
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result85:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many88
+result83:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many86
 
-few89:
+few87:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
-	JGE     empty91
+	CMPQ    BX, SI
+	JGE     empty89
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none92
+	JEQ     none90
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide93
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows95
+	JNE     wide91
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows93
 
-row94:
-	MOVQ         128(R10), R12
+row92:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y4
+	VPBROADCASTW (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(R8)(R11*1), Y6
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row92
+
+rows93:
+	CMPQ R11, SI
+	JGE  rows95
+
+row94:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	ADDQ         $0x00000002, R10
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R9)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row94
 
 rows95:
-	CMPQ R10, BX
-	JGE  rows97
+	JMP summed88
+
+none90:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows97
 
 row96:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	ADDQ         $0x00000002, R9
-	VMOVDQU      (DI)(R11*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R11*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row96
-
-rows97:
-	JMP summed90
-
-none92:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows99
-
-row98:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VMOVDQU    (DI)(R10*1), Y5
+	VMOVDQU    (R8)(R11*1), Y5
 	VPSLLD     $0x10, Y5, Y4
 	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y0, Y0
 	VADDPS     Y5, Y1, Y1
-	PREFETCHT0 (DI)(R11*1)
-	VMOVDQU    32(R8)(R10*1), Y5
+	PREFETCHT0 (R8)(R12*1)
+	VMOVDQU    32(R9)(R11*1), Y5
 	VPSLLD     $0x10, Y5, Y4
 	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y2, Y2
 	VADDPS     Y5, Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row98
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row96
 
-rows99:
-	CMPQ R9, BX
-	JGE  rows101
+rows97:
+	CMPQ R10, SI
+	JGE  rows99
 
-row100:
-	MOVQ    (R9), R10
-	IMULQ   AX, R10
-	VMOVDQU (DI)(R10*1), Y5
+row98:
+	MOVQ    (R10), R11
+	IMULQ   AX, R11
+	VMOVDQU (R8)(R11*1), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y5, Y1, Y1
-	VMOVDQU 32(R8)(R10*1), Y5
+	VMOVDQU 32(R9)(R11*1), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y5, Y3, Y3
-	ADDQ    $0x08, R9
-	CMPQ    R9, BX
-	JLT     row100
+	ADDQ    $0x08, R10
+	CMPQ    R10, SI
+	JLT     row98
 
-rows101:
-summed90:
-summed102:
+rows99:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special105
+	JNE  special103
 
-final103:
+final101:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -32838,14 +32735,10 @@ final103:
 	VPSRLD    $0x10, Y4, Y0
 	VPBLENDW  $0xaa, Y5, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
-	VMOVDQU   Y0, (CX)
-	JMP       stored107
+	JNE       around105
+	VMOVDQU   Y0, (DX)
 
-around106:
-	VMOVNTDQ Y0, (CX)
-
-stored107:
+stored104:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -32861,390 +32754,398 @@ stored107:
 	VPSRLD    $0x10, Y0, Y0
 	VPBLENDW  $0xaa, Y1, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, 32(CX)(DX*2)
-	JMP       stored109
+	JNE       around107
+	MOVQ      8(SP), BX
+	VMOVDQU   Y0, 32(DX)(BX*2)
 
-around108:
-	VMOVNTDQ Y0, 32(CX)
+stored106:
+stored102:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result83
+	JMP  over85
 
-stored109:
-stored104:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result85
-	JMP  over87
-
-many88:
+many86:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany86
-	JMP   few89
+	JEQ   tooMany84
+	JMP   few87
 
-wide93:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows111
+wide91:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows109
 
-row110:
-	MOVQ         128(R10), R12
+row108:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y6
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
 	VMULPS       Y6, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	PREFETCHT0   (DI)(R12*1)
-	VMOVDQU      32(R8)(R11*1), Y6
+	PREFETCHT0   (R8)(R13*1)
+	VMOVDQU      32(R9)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y5
 	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row108
+
+rows109:
+	CMPQ R11, SI
+	JGE  rows111
+
+row110:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VMOVDQU      (R8)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVDQU      32(R9)(R12*1), Y6
+	VPSLLD       $0x10, Y6, Y5
+	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row110
 
 rows111:
-	CMPQ R10, BX
-	JGE  rows113
+	JMP summed88
 
-row112:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VMOVDQU      (DI)(R11*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VMULPS       Y6, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMOVDQU      32(R8)(R11*1), Y6
-	VPSLLD       $0x10, Y6, Y5
-	VPAND        all32_ffff0000<>+0(SB), Y6, Y6
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row112
+around105:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored104
 
-rows113:
-	JMP summed90
+around107:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored106
 
-special105:
+special103:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow114
+	JEQ        narrow112
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y5
 	VPERM2F128 $0x20, Y5, Y4, Y4
-	VMOVUPS    Y4, (CX)
+	VMOVUPS    Y4, (DX)
 	VUNPCKLPS  Y1, Y0, Y4
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y4, Y4
-	VMOVUPS    Y4, 32(CX)
+	VMOVUPS    Y4, 32(DX)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x20, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 64(CX)(DX*4)
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 64(DX)(BX*4)
 	VUNPCKLPS  Y3, Y2, Y0
 	VUNPCKHPS  Y3, Y2, Y1
 	VPERM2F128 $0x31, Y1, Y0, Y0
-	MOVQ       8(SP), DX
-	VMOVUPS    Y0, 96(CX)(DX*4)
-	JMP        stored104
+	MOVQ       8(SP), BX
+	VMOVUPS    Y0, 96(DX)(BX*4)
+	JMP        stored102
 
-narrow114:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty116
-	SHRQ         $0x03, R9
+	JEQ          skip113
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty114
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty116:
-skip115:
+empty114:
+skip113:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip117
-	VMOVDQU (CX), Y5
+	JEQ     skip115
+	VMOVDQU (DX), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y0, Y4, Y0
 	VADDPS  Y1, Y5, Y1
-	MOVQ    8(SP), DX
-	VMOVDQU 32(CX)(DX*2), Y5
+	MOVQ    8(SP), BX
+	VMOVDQU 32(DX)(BX*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS  Y2, Y4, Y2
 	VADDPS  Y3, Y5, Y3
 
-skip117:
-	JMP final103
+skip115:
+	JMP final101
 
-empty91:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed102
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around118
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored119
+	JNE     around116
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored102
 
-around118:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+around116:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored102
 
-stored119:
-	JMP stored104
+tooMany84:
+	MOVQ DI, results+24(FP)
 
-tooMany86:
-	MOVQ SI, results+24(FP)
-
-over87:
+over85:
 	JMP done1
 
-narrower84:
-	MOVQ    (SP), CX
+narrower82:
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower121
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over124
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	JLT     narrower118
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     skip122
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result122:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many125
+skip122:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over121
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few126:
+result119:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many123
+
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty128
+	CMPQ    BX, SI
+	JGE     empty126
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none127
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide130
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x02, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows132
+	JNE     wide128
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows130
 
-row131:
-	MOVQ         128(R9), R11
+row129:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
+	VPBROADCASTW (R8), Y2
 	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row129
+
+rows130:
+	CMPQ R10, SI
+	JGE  rows132
+
+row131:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row131
 
 rows132:
-	CMPQ R9, BX
-	JGE  rows134
+	JMP summed125
+
+none127:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows134
 
 row133:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x00000002, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row133
-
-rows134:
-	JMP summed127
-
-none129:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows136
-
-row135:
-	MOVQ       128(DI), R10
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VMOVDQU    (R8)(R9*1), Y3
+	VMOVDQU    (R9)(R10*1), Y3
 	VPSLLD     $0x10, Y3, Y2
 	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
 	VADDPS     Y3, Y1, Y1
-	PREFETCHT0 31(R8)(R10*1)
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row135
+	PREFETCHT0 31(R9)(R11*1)
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row133
+
+rows134:
+	CMPQ R8, SI
+	JGE  rows136
+
+row135:
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows136
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows136
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JGE     rows136
+	MOVQ    (R8), R10
+	IMULQ   AX, R10
+	VMOVDQU (R9)(R10*1), Y3
+	VPSLLD  $0x10, Y3, Y2
+	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    $0x08, R8
+	CMPQ    R8, SI
+	JLT     row135
 
 rows136:
-	CMPQ DI, BX
-	JGE  rows138
-
-row137:
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JGE     rows138
-	MOVQ    (DI), R9
-	IMULQ   AX, R9
-	VMOVDQU (R8)(R9*1), Y3
-	VPSLLD  $0x10, Y3, Y2
-	VPAND   all32_ffff0000<>+0(SB), Y3, Y3
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y3, Y1, Y1
-	ADDQ    $0x08, DI
-	CMPQ    DI, BX
-	JLT     row137
-
-rows138:
-summed127:
-summed139:
+summed125:
+summed137:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special140
 
-final140:
+final138:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -33260,468 +33161,469 @@ final140:
 	VPSRLD    $0x10, Y2, Y0
 	VPBLENDW  $0xaa, Y3, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	MOVQ      8(SP), DX
-	VMOVDQU   Y0, (CX)(DX*2)
-	JMP       stored144
+	JNE       around142
+	VMOVDQU   Y0, (DX)
 
-around143:
-	VMOVNTDQ Y0, (CX)
-
-stored144:
 stored141:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result122
-	JMP  over124
+stored139:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result119
+	JMP  over121
 
-many125:
+many123:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany120
+	JMP   few124
 
-wide130:
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows146
+wide128:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows144
 
-row145:
-	MOVQ         128(R9), R11
+row143:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
 	VPSLLD       $0x10, Y4, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R8)(R11*1)
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row143
+
+rows144:
+	CMPQ R10, SI
+	JGE  rows146
+
+row145:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VMOVDQU      (R9)(R11*1), Y4
+	VPSLLD       $0x10, Y4, Y3
+	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row145
 
 rows146:
-	CMPQ R9, BX
-	JGE  rows148
+	JMP summed125
 
-row147:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VMOVDQU      (R8)(R10*1), Y4
-	VPSLLD       $0x10, Y4, Y3
-	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row147
+around142:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored141
 
-rows148:
-	JMP summed127
-
-special142:
+special140:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow149
+	JEQ        narrow147
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
-	MOVQ       8(SP), DX
-	VMOVUPS    Y2, (CX)(DX*4)
+	VMOVUPS    Y2, (DX)
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y0
 	VPERM2F128 $0x31, Y0, Y2, Y2
-	MOVQ       8(SP), DX
-	VMOVUPS    Y2, 32(CX)(DX*4)
-	JMP        stored141
+	VMOVUPS    Y2, 32(DX)
+	JMP        stored139
 
-narrow149:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty151
-	SHRQ         $0x03, DI
+	JEQ          skip148
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty149
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty151:
-skip150:
+empty149:
+skip148:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip152
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	INCQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	SARQ         $0x01, DI
-	VMOVQ        DI, X2
+	JEQ          skip150
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	INCQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	SARQ         $0x01, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x01, DX
-	SARQ         $0x01, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x01, BX
+	SARQ         $0x01, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VMOVDQU      (CX)(DX*2), Y3
+	VMOVDQU      (DX), Y3
 	VPSLLD       $0x10, Y3, Y2
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y0, Y2, Y0
 	VADDPS       Y1, Y3, Y1
 
-skip152:
-	JMP final140
+skip150:
+	JMP final138
 
-empty128:
+empty126:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed139
+	JNE     summed137
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around153
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored154
+	JNE     around151
+	VMOVDQU Y0, (DX)
+	JMP     stored139
 
-around153:
-	VMOVNTDQ Y0, (CX)
+around151:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored139
 
-stored154:
-	JMP stored141
+tooMany120:
+	MOVQ DI, results+24(FP)
 
-tooMany123:
-	MOVQ SI, results+24(FP)
-
-over124:
+over121:
 	JMP done1
 
-narrower121:
-	XORQ CX, CX
+narrower118:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few154
 
-tile155:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*2), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over161
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile152:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip159
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
 
-result159:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many162
+skip159:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over158
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few163:
+result156:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many160
+
+few161:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty165
+	CMPQ    BX, SI
+	JGE     empty163
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none166
+	JEQ     none164
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide167
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows169
+	JNE     wide165
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows167
 
-row168:
-	MOVQ         128(R10), R12
+row166:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
+	VPBROADCASTW (R10), Y1
 	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row166
+
+rows167:
+	CMPQ R11, SI
+	JGE  rows169
+
+row168:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row168
 
 rows169:
-	CMPQ R10, BX
-	JGE  rows171
+	JMP summed162
+
+none164:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows171
 
 row170:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row170
-
-rows171:
-	JMP summed164
-
-none166:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows173
-
-row172:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VPMOVZXWD  (R8)(R10*1), Y1
+	VPMOVZXWD  (R9)(R11*1), Y1
 	VPSLLD     $0x10, Y1, Y1
 	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row172
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row170
+
+rows171:
+	CMPQ R10, SI
+	JGE  rows173
+
+row172:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row172
 
 rows173:
-	CMPQ R9, BX
-	JGE  rows175
-
-row174:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R8)(R10*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row174
-
-rows175:
-summed164:
-summed176:
+summed162:
+summed174:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special179
+	JNE  special177
 
-final177:
+final175:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -33732,217 +33634,783 @@ final177:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around180
-	MOVQ         8(SP), DX
-	VMOVDQU      X0, (CX)(DX*2)
-	JMP          stored181
+	JNE          around179
+	VMOVDQU      X0, (DX)
 
-around180:
-	VMOVNTDQ X0, (CX)
-
-stored181:
 stored178:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result159
-	JMP  over161
+stored176:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result156
+	JMP  over158
 
-many162:
+many160:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany160
-	JMP   few163
+	JEQ   tooMany157
+	JMP   few161
 
-wide167:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows183
+wide165:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows181
+
+row180:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row180
+
+rows181:
+	CMPQ R11, SI
+	JGE  rows183
 
 row182:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row182
+
+rows183:
+	JMP summed162
+
+around179:
+	VMOVNTDQ X0, (DX)
+	JMP      stored178
+
+special177:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow184
+	VMOVUPS Y0, (DX)
+	JMP     stored176
+
+narrow184:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip185
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty186
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty186:
+skip185:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip187
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VADDPS       Y0, Y1, Y0
+
+skip187:
+	JMP final175
+
+empty163:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed174
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around188
+	VMOVDQU X0, (DX)
+	JMP     stored176
+
+around188:
+	VMOVNTDQ X0, (DX)
+	JMP      stored176
+
+tooMany157:
+	MOVQ DI, results+24(FP)
+
+over158:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile152
+	JMP  done155
+
+few154:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*2), R9
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          skip192
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+
+skip192:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over191
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result189:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many193
+
+few194:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty196
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none197
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide198
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows200
+
+row199:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row199
+
+rows200:
+	CMPQ R11, SI
+	JGE  rows202
+
+row201:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y5
+	VPSLLD       $0x10, Y5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row201
+
+rows202:
+	JMP summed195
+
+none197:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows204
+
+row203:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row182
+	JLT          row203
 
-rows183:
-	CMPQ R10, BX
-	JGE  rows185
+rows204:
+	CMPQ R10, SI
+	JGE  rows206
 
-row184:
+row205:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VPMOVZXWD    (R8)(R11*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row184
+	CMPQ         R10, SI
+	JLT          row205
 
-rows185:
-	JMP summed164
+rows206:
+summed195:
+summed207:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special210
 
-special179:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored178
+final208:
+	VPSRLD       $0x10, Y0, Y5
+	VPAND        all32_1<>+0(SB), Y5, Y5
+	VPADDD       Y0, Y5, Y5
+	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y5, Y0
+	VEXTRACTI128 $0x01, Y0, X5
+	VPACKUSDW    X5, X0, X0
+	VPSHUFB      X4, X0, X5
+	VMASKMOVPS   X0, X2, (DX)
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPEXTRW      $0x00, X5, (BX)
 
-narrow186:
+stored209:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result189
+	JMP  over191
+
+many193:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany190
+	JMP   few194
+
+wide198:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows212
+
+row211:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row211
+
+rows212:
+	CMPQ R11, SI
+	JGE  rows214
+
+row213:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row213
+
+rows214:
+	JMP summed195
+
+special210:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow215
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored209
+
+narrow215:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty188
-	SHRQ         $0x03, R9
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
+	JEQ          skip216
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty217
+	SHRQ         $0x03, R10
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R10, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
 
-empty188:
-skip187:
+empty217:
+skip216:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip189
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VPMOVZXWD    (CX)(DX*2), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VADDPS       Y0, Y1, Y0
+	JEQ          skip218
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VADDPS       Y0, Y5, Y0
 
-skip189:
-	JMP final177
+skip218:
+	JMP final208
 
-empty165:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed176
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored191
+empty196:
+	JMP summed207
 
-around190:
-	VMOVNTDQ X0, (CX)
+tooMany190:
+	MOVQ DI, results+24(FP)
 
-stored191:
-	JMP stored178
-
-tooMany160:
-	MOVQ SI, results+24(FP)
-
-over161:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile155
-
+over191:
+done155:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -33965,18 +34433,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none192
+	JEQ   none219
 	SUBQ  positions+32(FP), CX
 
-none192:
+none219:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile194:
+tile221:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower195
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -33985,21 +34453,21 @@ tile194:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over198
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result196:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many199
+	JGT  many226
 
-few200:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34009,7 +34477,7 @@ few200:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty201
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34021,9 +34489,9 @@ few200:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows203
+	JGE     rows230
 
-row202:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34076,13 +34544,13 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row202
+	JLT          row229
 
-rows203:
+rows230:
 	CMPQ R13, SI
-	JGE  rows205
+	JGE  rows232
 
-row204:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34131,14 +34599,14 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row204
+	JLT          row231
 
-rows205:
-summed206:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special209
+	JNE  special236
 
-final207:
+final234:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34156,14 +34624,10 @@ final207:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around238
 	VMOVDQU   Y0, (DX)
-	JMP       stored211
 
-around210:
-	VMOVNTDQ Y0, (DX)
-
-stored211:
+stored237:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34181,14 +34645,10 @@ stored211:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around240
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored213
 
-around212:
-	VMOVNTDQ Y0, 32(DX)
-
-stored213:
+stored239:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34206,14 +34666,10 @@ stored213:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around242
 	VMOVDQU   Y0, 64(DX)
-	JMP       stored215
 
-around214:
-	VMOVNTDQ Y0, 64(DX)
-
-stored215:
+stored241:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34231,31 +34687,43 @@ stored215:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around244
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
-	JMP       stored217
 
-around216:
-	VMOVNTDQ Y0, 96(DX)
-
-stored217:
-stored208:
+stored243:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result223
+	JMP  over225
 
-many199:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany224
+	JMP   few227
 
-special209:
+around238:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored237
+
+around240:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored239
+
+around242:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored241
+
+around244:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored243
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow218
+	JEQ     narrow245
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34266,14 +34734,14 @@ special209:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored208
+	JMP     stored235
 
-narrow218:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip219
+	JEQ          skip246
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty220
+	JEQ          empty247
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34287,10 +34755,10 @@ narrow218:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty220:
-skip219:
+empty247:
+skip246:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip221
+	JEQ       skip248
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34318,49 +34786,47 @@ skip219:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip221:
-	JMP final207
+skip248:
+	JMP final234
 
-empty201:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed206
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around222
+	JNE     around249
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored223
+	JMP     stored235
 
-around222:
+around249:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored235
 
-stored223:
-	JMP stored208
-
-tooMany197:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over198:
+over225:
 	SUBQ  $0x00000040, (SP)
-	JLE   done193
+	JLE   done220
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip224
+	JEQ   skip250
 	ADDQ  $+128, to+72(FP)
 
-skip224:
-	JMP tile194
+skip250:
+	JMP tile221
 
-narrower195:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower226
+	JLE     narrower252
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -34369,21 +34835,21 @@ narrower195:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over229
+	JGE     over255
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result227:
+result253:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many230
+	JGT  many256
 
-few231:
+few257:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34391,7 +34857,7 @@ few231:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty232
+	JGE     empty258
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34403,9 +34869,9 @@ few231:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows260
 
-row233:
+row259:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34448,13 +34914,13 @@ row233:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row259
 
-rows234:
+rows260:
 	CMPQ R13, SI
-	JGE  rows236
+	JGE  rows262
 
-row235:
+row261:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34493,14 +34959,14 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row235
+	JLT          row261
 
-rows236:
-summed237:
+rows262:
+summed263:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special240
+	JNE  special266
 
-final238:
+final264:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34518,14 +34984,10 @@ final238:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around268
 	VMOVDQU   Y0, (DX)
-	JMP       stored242
 
-around241:
-	VMOVNTDQ Y0, (DX)
-
-stored242:
+stored267:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34543,14 +35005,10 @@ stored242:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around270
 	VMOVDQU   Y0, 32(DX)
-	JMP       stored244
 
-around243:
-	VMOVNTDQ Y0, 32(DX)
-
-stored244:
+stored269:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34568,31 +35026,39 @@ stored244:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around272
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
-	JMP       stored246
 
-around245:
-	VMOVNTDQ Y0, 64(DX)
-
-stored246:
-stored239:
+stored271:
+stored265:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result253
+	JMP  over255
 
-many230:
+many256:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
-	JMP   few231
+	JEQ   tooMany254
+	JMP   few257
 
-special240:
+around268:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored267
+
+around270:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored269
+
+around272:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored271
+
+special266:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow247
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34601,14 +35067,14 @@ special240:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored239
+	JMP     stored265
 
-narrow247:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip248
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty249
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -34620,10 +35086,10 @@ narrow247:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty249:
-skip248:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip250
+	JEQ       skip276
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -34645,38 +35111,36 @@ skip248:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip250:
-	JMP final238
+skip276:
+	JMP final264
 
-empty232:
+empty258:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed237
+	JNE     summed263
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around277
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored252
+	JMP     stored265
 
-around251:
+around277:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored265
 
-stored252:
-	JMP stored239
-
-tooMany228:
+tooMany254:
 	MOVQ DI, results+24(FP)
 
-over229:
-	JMP done193
+over255:
+	JMP done220
 
-narrower226:
+narrower252:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower254
+	JLE     narrower279
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -34685,27 +35149,27 @@ narrower226:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over257
+	JGE     over282
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result255:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many258
+	JGT  many283
 
-few259:
+few284:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty260
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34717,9 +35181,9 @@ few259:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows287
 
-row261:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34751,13 +35215,13 @@ row261:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row286
 
-rows262:
+rows287:
 	CMPQ R13, SI
-	JGE  rows264
+	JGE  rows289
 
-row263:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34786,14 +35250,14 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row263
+	JLT          row288
 
-rows264:
-summed265:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special293
 
-final266:
+final291:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -34811,14 +35275,10 @@ final266:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around295
 	VMOVDQU   Y0, (DX)
-	JMP       stored270
 
-around269:
-	VMOVNTDQ Y0, (DX)
-
-stored270:
+stored294:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34836,45 +35296,49 @@ stored270:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around297
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ Y0, 32(DX)
-
-stored272:
-stored267:
+stored296:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result255
-	JMP  over257
+	JLT  result280
+	JMP  over282
 
-many258:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany256
-	JMP   few259
+	JEQ   tooMany281
+	JMP   few284
 
-special268:
+around295:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored294
+
+around297:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored296
+
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow298
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored267
+	JMP     stored292
 
-narrow273:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -34884,10 +35348,10 @@ narrow273:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty275:
-skip274:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip301
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -34903,63 +35367,69 @@ skip274:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip276:
-	JMP final266
+skip301:
+	JMP final291
 
-empty260:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around302
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored278
+	JMP     stored292
 
-around277:
+around302:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored292
 
-stored278:
-	JMP stored267
-
-tooMany256:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over257:
-	JMP done193
+over282:
+	JMP done220
 
-narrower254:
+narrower279:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower280
+	JLT     narrower304
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*2), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over283
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     skip308
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result281:
+skip308:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over307
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result305:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many284
+	JGT  many309
 
-few285:
+few310:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty286
+	JGE     empty311
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -34971,9 +35441,9 @@ few285:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows288
+	JGE     rows313
 
-row287:
+row312:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -34995,13 +35465,13 @@ row287:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row287
+	JLT          row312
 
-rows288:
+rows313:
 	CMPQ R12, SI
-	JGE  rows290
+	JGE  rows315
 
-row289:
+row314:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35020,7 +35490,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35039,7 +35509,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35058,7 +35528,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35077,14 +35547,14 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row289
+	JLT          row314
 
-rows290:
-summed291:
+rows315:
+summed316:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special319
 
-final292:
+final317:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -35102,43 +35572,40 @@ final292:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
-	MOVQ      8(SP), BX
-	VMOVDQU   Y0, (DX)(BX*2)
-	JMP       stored296
+	JNE       around321
+	VMOVDQU   Y0, (DX)
 
-around295:
-	VMOVNTDQ Y0, (DX)
-
-stored296:
-stored293:
+stored320:
+stored318:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result305
+	JMP  over307
 
-many284:
+many309:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany306
+	JMP   few310
 
-special294:
+around321:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored320
+
+special319:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored293
+	JEQ     narrow322
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored318
 
-narrow297:
+narrow322:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip323
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty299
+	JEQ          empty324
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -35146,10 +35613,10 @@ narrow297:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty299:
-skip298:
+empty324:
+skip323:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip325
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -35163,66 +35630,69 @@ skip298:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y2
+	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    16(DX)(BX*2), Y2
+	VPMOVZXWD    16(DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip300:
-	JMP final292
+skip325:
+	JMP final317
 
-empty286:
+empty311:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed291
+	JNE     summed316
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around301
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored302
+	JNE     around326
+	VMOVDQU Y0, (DX)
+	JMP     stored318
 
-around301:
+around326:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored318
 
-stored302:
-	JMP stored293
-
-tooMany282:
+tooMany306:
 	MOVQ DI, results+24(FP)
 
-over283:
-	JMP done193
+over307:
+	JMP done220
 
-narrower280:
+narrower304:
 	XORQ DX, DX
 
-tile303:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+72(FP), DX
+tile327:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip334
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip334:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over309
+	JGE  over333
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result307:
+result331:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many310
+	JGT  many335
 
-few311:
+few336:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty337
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35234,9 +35704,9 @@ few311:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows339
 
-row313:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35253,13 +35723,13 @@ row313:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row338
 
-rows314:
+rows339:
 	CMPQ R13, SI
-	JGE  rows316
+	JGE  rows341
 
-row315:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35273,7 +35743,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35287,7 +35757,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35301,7 +35771,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35315,7 +35785,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35329,7 +35799,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35343,7 +35813,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35357,7 +35827,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35371,14 +35841,14 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row315
+	JLT          row340
 
-rows316:
-summed317:
+rows341:
+summed342:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special345
 
-final318:
+final343:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35389,51 +35859,49 @@ final318:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around321
-	MOVQ         8(SP), BX
-	VMOVDQU      X0, (DX)(BX*2)
-	JMP          stored322
+	JNE          around347
+	VMOVDQU      X0, (DX)
 
-around321:
-	VMOVNTDQ X0, (DX)
-
-stored322:
-stored319:
+stored346:
+stored344:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result331
+	JMP  over333
 
-many310:
+many335:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany332
+	JMP   few336
 
-special320:
+around347:
+	VMOVNTDQ X0, (DX)
+	JMP      stored346
+
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow323
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored319
+	JEQ     narrow348
+	VMOVUPS Y0, (DX)
+	JMP     stored344
 
-narrow323:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip324
+	JEQ          skip349
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty325
+	JEQ          empty350
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty325:
-skip324:
+empty350:
+skip349:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip351
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35442,39 +35910,35 @@ skip324:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VPMOVZXWD    (DX)(BX*2), Y1
+	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip326:
-	JMP final318
+skip351:
+	JMP final343
 
-empty312:
+empty337:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed317
+	JNE     summed342
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored328
+	JNE     around352
+	VMOVDQU X0, (DX)
+	JMP     stored344
 
-around327:
+around352:
 	VMOVNTDQ X0, (DX)
+	JMP      stored344
 
-stored328:
-	JMP stored319
-
-tooMany308:
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over309:
+over333:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile303
+	JNE  tile327
 
-done193:
+done220:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35486,49 +35950,48 @@ done193:
 // Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none329
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none353
+	SUBQ  CX, DX
 
-none329:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none353:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile331:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower332
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over335
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile355:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower356
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over359
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result333:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty336
+result357:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty360
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -35539,42 +36002,42 @@ result333:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows339
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows363
 
-row338:
-	MOVQ       128(R10), R12
+row362:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VPMOVZXWD  (R8)(R11*1), Y10
+	VPMOVZXWD  (R9)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VPMOVZXWD  16(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R9)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VPMOVZXWD  32(R9)(R11*1), Y10
+	VPMOVZXWD  32(R10)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VPMOVZXWD  48(R9)(R11*1), Y10
+	VPMOVZXWD  48(R10)(R12*1), Y10
 	VPSLLD     $0x10, Y10, Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
@@ -35582,39 +36045,39 @@ row338:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row338
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row362
 
-rows339:
-	CMPQ R10, SI
-	JGE  rows341
+rows363:
+	CMPQ R11, DI
+	JGE  rows365
 
-row340:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R8)(R11*1), Y10
+row364:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VPMOVZXWD 16(R8)(R11*1), Y10
+	VPMOVZXWD 16(R9)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VPMOVZXWD 32(R9)(R11*1), Y10
+	VPMOVZXWD 32(R10)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VPMOVZXWD 48(R9)(R11*1), Y10
+	VPMOVZXWD 48(R10)(R12*1), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
@@ -35622,83 +36085,83 @@ row340:
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row340
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row364
 
-rows341:
+rows365:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y0, (BX)
 	VPSRLD       $0x10, Y2, Y0
 	VPSRLD       $0x10, Y3, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	MOVQ         8(SP), R10
-	VMOVUPS      Y0, 32(DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	MOVQ         8(SP), R11
+	VMOVUPS      Y0, 32(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none342
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none366
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none342:
-	JMP stored337
+none366:
+	JMP stored361
 
-empty336:
+empty360:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -35708,107 +36171,107 @@ empty336:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	VMOVUPS   Y0, (DX)
+	VMOVUPS   Y0, (BX)
 	VPSRLD    $0x10, Y2, Y0
 	VPSRLD    $0x10, Y3, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	MOVQ      8(SP), BX
-	VMOVUPS   Y0, 32(DX)(BX*2)
+	MOVQ      8(SP), SI
+	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none343
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	VMOVUPD   Y9, (BX)
-	VMOVUPD   Y9, 32(BX)
-	VMOVUPD   Y9, 64(BX)
-	VMOVUPD   Y9, 96(BX)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 128(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 160(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 192(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 224(BX)(R10*8)
+	JEQ       none367
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+	VMOVUPD   Y9, 64(SI)
+	VMOVUPD   Y9, 96(SI)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 128(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 160(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 192(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none343:
-stored337:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result333
-	JMP  over335
-	MOVQ DI, results+24(FP)
+none367:
+stored361:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result357
+	JMP  over359
+	MOVQ R8, results+24(FP)
 
-over335:
+over359:
 	SUBQ $0x00000020, (SP)
-	JLE  done330
-	ADDQ $0x00000040, R8
+	JLE  done354
+	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile331
+	JMP  tile355
 
-narrower332:
-	MOVQ    (SP), DX
+narrower356:
+	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower345
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over348
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	JLT     narrower369
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+2, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over372
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result346:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty349
+result370:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty373
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows352
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows376
 
-row351:
-	MOVQ       128(R8), R11
+row375:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VPMOVZXWD  (R9)(R10*1), Y2
+	VPMOVZXWD  (R10)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 31(R9)(R11*1)
-	VPMOVZXWD  16(R9)(R10*1), Y2
+	PREFETCHT0 31(R10)(R12*1)
+	VPMOVZXWD  16(R10)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
@@ -35816,25 +36279,25 @@ row351:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row351
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row375
 
-rows352:
-	CMPQ R8, SI
-	JGE  rows354
+rows376:
+	CMPQ R9, DI
+	JGE  rows378
 
-row353:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+row377:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35842,19 +36305,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35862,19 +36325,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35882,19 +36345,19 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VPMOVZXWD (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VPMOVZXWD 16(R9)(R10*1), Y2
+	VPMOVZXWD 16(R10)(R11*1), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
@@ -35902,58 +36365,57 @@ row353:
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row353
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row377
 
-rows354:
+rows378:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
-	MOVQ         8(SP), R8
-	VMOVUPS      Y0, (DX)(R8*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      Y0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none355
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none379
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none355:
-	JMP stored350
+none379:
+	JMP stored374
 
-empty349:
+empty373:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -35961,81 +36423,80 @@ empty349:
 	VPSRLD    $0x10, Y1, Y1
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
-	MOVQ      8(SP), BX
-	VMOVUPS   Y0, (DX)(BX*2)
+	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none356
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R8
-	SUBQ      start+16(FP), R8
-	SHRQ      $0x03, R8
-	IMULQ     choiceApart+88(FP), R8
-	ADDQ      R8, BX
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, (BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 32(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 64(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 96(BX)(R8*8)
+	JEQ       none380
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R9
+	SUBQ      start+16(FP), R9
+	SHRQ      $0x03, R9
+	IMULQ     choiceApart+88(FP), R9
+	ADDQ      R9, SI
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, (SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 32(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 64(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none356:
-stored350:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result346
-	JMP  over348
-	MOVQ DI, results+24(FP)
+none380:
+stored374:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result370
+	JMP  over372
+	MOVQ R8, results+24(FP)
 
-over348:
-	JMP done330
+over372:
+	JMP done354
 
-narrower345:
-	XORQ DX, DX
+narrower369:
+	XORQ BX, BX
 
-tile357:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over363
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+tile381:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*2), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+2, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over387
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
 
-result361:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty364
+result385:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty388
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows367
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows391
 
-row366:
-	MOVQ       128(R10), R12
+row390:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VPMOVZXWD  (R9)(R11*1), Y1
+	VPMOVZXWD  (R10)(R12*1), Y1
 	VPSLLD     $0x10, Y1, Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
@@ -36043,19 +36504,19 @@ row366:
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 15(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row366
+	PREFETCHT0 15(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row390
 
-rows367:
-	CMPQ R10, SI
-	JGE  rows369
+rows391:
+	CMPQ R11, DI
+	JGE  rows393
 
-row368:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+row392:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36063,12 +36524,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36076,12 +36537,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36089,12 +36550,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36102,12 +36563,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36115,12 +36576,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36128,12 +36589,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36141,12 +36602,12 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R10)(R12*1), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
@@ -36154,85 +36615,83 @@ row368:
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row368
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row392
 
-rows369:
+rows393:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, (DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none370
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none394
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none370:
-	JMP stored365
+none394:
+	JMP stored389
 
-empty364:
+empty388:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
-	MOVQ         8(SP), BX
-	VMOVUPS      X0, (DX)(BX*2)
+	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none371
-	MOVQ         columns+72(FP), BX
-	SUBQ         (SP), BX
-	SHLQ         $0x03, BX
-	ADDQ         choice+80(FP), BX
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, BX
-	MOVQ         8(SP), R10
-	VMOVUPD      Y9, (BX)(R10*8)
-	MOVQ         8(SP), R10
-	VMOVUPD      Y9, 32(BX)(R10*8)
+	JEQ          none395
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none371:
-stored365:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result361
-	JMP  over363
-	MOVQ DI, results+24(FP)
+none395:
+stored389:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result385
+	JMP  over387
+	MOVQ R8, results+24(FP)
 
-over363:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile357
+over387:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile381
 
-done330:
+done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36283,7 +36742,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none372
+	JEQ       none396
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36295,7 +36754,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none372:
+none396:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36357,11 +36816,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole373
+	JGE    whole397
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole373:
+whole397:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36373,11 +36832,11 @@ whole373:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole374
+	JGE        whole398
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole374:
+whole398:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36388,11 +36847,11 @@ whole374:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole375
+	JGE       whole399
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole375:
+whole399:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36403,11 +36862,11 @@ whole375:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole376
+	JGE       whole400
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole376:
+whole400:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36418,11 +36877,11 @@ whole376:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole377
+	JGE       whole401
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole377:
+whole401:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36434,11 +36893,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole402
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole378:
+whole402:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36449,11 +36908,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole403
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole379:
+whole403:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36464,11 +36923,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole404
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole380:
+whole404:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -36501,44 +36960,43 @@ end:
 
 // func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $16-96
+TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $24-96
 	MOVQ stride+8(FP), AX
-	MOVQ known+40(FP), CX
-	SHLQ $0x03, CX
-	ADDQ positions+32(FP), CX
-	MOVQ CX, known+40(FP)
-	MOVQ results+24(FP), CX
-	SHLQ $0x03, CX
-	ADDQ start+16(FP), CX
-	MOVQ CX, results+24(FP)
-	MOVQ rows+0(FP), DI
-	MOVQ columns+72(FP), CX
-	MOVQ CX, (SP)
+	MOVQ positions+32(FP), CX
+	MOVQ known+40(FP), DX
+	SHLQ $0x03, DX
+	ADDQ positions+32(FP), DX
+	MOVQ DX, known+40(FP)
+	MOVQ results+24(FP), DX
+	SHLQ $0x03, DX
+	ADDQ start+16(FP), DX
+	MOVQ DX, results+24(FP)
+	MOVQ rows+0(FP), R8
+	MOVQ columns+72(FP), DX
+	MOVQ DX, (SP)
 
 tile2:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000030
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000030
 	JLE     narrower3
-	XORQ    DX, DX
-	SUBQ    $0x00000040, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
+	XORQ    BX, BX
+	SUBQ    $0x00000040, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
 	JGE     over6
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
 result4:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
 	JGT  many7
 
 few8:
@@ -36550,164 +37008,164 @@ few8:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	CMPQ    DX, BX
+	CMPQ    BX, SI
 	JGE     empty10
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none11
 	TESTQ   $0x00000020, mode+80(FP)
 	JNE     wide12
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows14
 
 row13:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X8
+	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(DI)(R12*1)
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row13
 
 rows14:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows16
 
 row15:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X8
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X8
 	VCVTPH2PS    X8, Y8
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row15
 
 rows16:
 	JMP summed9
 
 none11:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
 	JGE     rows18
 
 row17:
-	MOVQ       128(R9), R11
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y8
+	VCVTPH2PS  (R8)(R11*1), Y8
 	VADDPS     Y8, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y8
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y8
 	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(DI)(R10*1), Y8
+	VCVTPH2PS  32(R8)(R11*1), Y8
 	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(DI)(R10*1), Y8
+	VCVTPH2PS  48(R8)(R11*1), Y8
 	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(DI)(R10*1), Y8
+	VCVTPH2PS  64(R8)(R11*1), Y8
 	VADDPS     Y8, Y4, Y4
-	PREFETCHT0 64(DI)(R11*1)
-	VCVTPH2PS  80(DI)(R10*1), Y8
+	PREFETCHT0 64(R8)(R12*1)
+	VCVTPH2PS  80(R8)(R11*1), Y8
 	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(R8)(R10*1), Y8
+	VCVTPH2PS  96(R9)(R11*1), Y8
 	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(R8)(R10*1), Y8
+	VCVTPH2PS  112(R9)(R11*1), Y8
 	VADDPS     Y8, Y7, Y7
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
 	JLT        row17
 
 rows18:
-	CMPQ R9, BX
+	CMPQ R10, SI
 	JGE  rows20
 
 row19:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y8
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y8
 	VADDPS    Y8, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y8
+	VCVTPH2PS 16(R8)(R11*1), Y8
 	VADDPS    Y8, Y1, Y1
-	VCVTPH2PS 32(DI)(R10*1), Y8
+	VCVTPH2PS 32(R8)(R11*1), Y8
 	VADDPS    Y8, Y2, Y2
-	VCVTPH2PS 48(DI)(R10*1), Y8
+	VCVTPH2PS 48(R8)(R11*1), Y8
 	VADDPS    Y8, Y3, Y3
-	VCVTPH2PS 64(DI)(R10*1), Y8
+	VCVTPH2PS 64(R8)(R11*1), Y8
 	VADDPS    Y8, Y4, Y4
-	VCVTPH2PS 80(DI)(R10*1), Y8
+	VCVTPH2PS 80(R8)(R11*1), Y8
 	VADDPS    Y8, Y5, Y5
-	VCVTPH2PS 96(R8)(R10*1), Y8
+	VCVTPH2PS 96(R9)(R11*1), Y8
 	VADDPS    Y8, Y6, Y6
-	VCVTPH2PS 112(R8)(R10*1), Y8
+	VCVTPH2PS 112(R9)(R11*1), Y8
 	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
 	JLT       row19
 
 rows20:
@@ -36720,61 +37178,41 @@ final22:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored26
+	JNE       around26
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around25:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored26:
+stored25:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
-	JMP       stored28
+	JNE       around28
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 
-around27:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
-
-stored28:
+stored27:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
-	VMOVDQU   X0, 64(CX)
-	VMOVDQU   X1, 80(CX)
-	JMP       stored30
+	JNE       around30
+	VMOVDQU   X0, 64(DX)
+	VMOVDQU   X1, 80(DX)
 
-around29:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
-
-stored30:
+stored29:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 96(CX)(DX*2)
-	VMOVDQU   X1, 112(CX)(DX*2)
-	JMP       stored32
+	JNE       around32
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 96(DX)(BX*2)
+	VMOVDQU   X1, 112(DX)(BX*2)
 
-around31:
-	VMOVNTDQ X0, 96(CX)
-	VMOVNTDQ X1, 112(CX)
-
-stored32:
+stored31:
 stored23:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
 	JLT  result4
 	JMP  over6
 
@@ -36784,119 +37222,139 @@ many7:
 	JMP   few8
 
 wide12:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
 	JGE     rows34
 
 row33:
-	MOVQ         128(R10), R12
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	PREFETCHT0   64(DI)(R12*1)
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	PREFETCHT0   64(R8)(R13*1)
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
 	JLT          row33
 
 rows34:
-	CMPQ R10, BX
+	CMPQ R11, SI
 	JGE  rows36
 
 row35:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y8
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y9
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y9
+	VCVTPH2PS    16(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y9
+	VCVTPH2PS    32(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y9
+	VCVTPH2PS    48(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(DI)(R11*1), Y9
+	VCVTPH2PS    64(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(DI)(R11*1), Y9
+	VCVTPH2PS    80(R8)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R8)(R11*1), Y9
+	VCVTPH2PS    96(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R8)(R11*1), Y9
+	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row35
 
 rows36:
 	JMP summed9
 
+around26:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored25
+
+around28:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored27
+
+around30:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored29
+
+around32:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored31
+
 special24:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow37
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y6, 192(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y7, 224(CX)(DX*4)
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y6, 192(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y7, 224(DX)(BX*4)
 	JMP     stored23
 
 narrow37:
 	TESTQ        $0x00000002, mode+80(FP)
 	JEQ          skip38
-	MOVQ         BX, R9
-	SUBQ         DX, R9
+	MOVQ         SI, R10
+	SUBQ         BX, R10
 	JEQ          empty39
-	SHRQ         $0x03, R9
+	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
-	VCVTSI2SSQ   R9, X8, X8
+	VCVTSI2SSQ   R10, X8, X8
 	VBROADCASTSS X8, Y8
 	VDIVPS       Y8, Y0, Y0
 	VDIVPS       Y8, Y1, Y1
@@ -36911,23 +37369,23 @@ empty39:
 skip38:
 	TESTQ     $0x00000001, mode+80(FP)
 	JEQ       skip40
-	VCVTPH2PS (CX), Y8
+	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
-	VCVTPH2PS 16(CX), Y8
+	VCVTPH2PS 16(DX), Y8
 	VADDPS    Y1, Y8, Y1
-	VCVTPH2PS 32(CX), Y8
+	VCVTPH2PS 32(DX), Y8
 	VADDPS    Y2, Y8, Y2
-	VCVTPH2PS 48(CX), Y8
+	VCVTPH2PS 48(DX), Y8
 	VADDPS    Y3, Y8, Y3
-	VCVTPH2PS 64(CX), Y8
+	VCVTPH2PS 64(DX), Y8
 	VADDPS    Y4, Y8, Y4
-	VCVTPH2PS 80(CX), Y8
+	VCVTPH2PS 80(DX), Y8
 	VADDPS    Y5, Y8, Y5
-	MOVQ      8(SP), DX
-	VCVTPH2PS 96(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 96(DX)(BX*2), Y8
 	VADDPS    Y6, Y8, Y6
-	MOVQ      8(SP), DX
-	VCVTPH2PS 112(CX)(DX*2), Y8
+	MOVQ      8(SP), BX
+	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
 skip40:
@@ -36938,370 +37396,366 @@ empty10:
 	JNE     summed21
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around41
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	VMOVDQU Y0, 64(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 96(CX)(DX*2)
-	JMP     stored42
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	VMOVDQU Y0, 64(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 96(DX)(BX*2)
+	JMP     stored23
 
 around41:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
-	VMOVNTDQ Y0, 96(CX)
-
-stored42:
-	JMP stored23
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored23
 
 tooMany5:
-	MOVQ SI, results+24(FP)
+	MOVQ DI, results+24(FP)
 
 over6:
 	SUBQ  $0x00000040, (SP)
 	JLE   done1
-	ADDQ  $0x00000080, DI
+	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip42
 	ADDQ  $+128, to+56(FP)
 
-skip43:
+skip42:
 	JMP tile2
 
 narrower3:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000020
-	JLE     narrower45
-	XORQ    DX, DX
-	SUBQ    $0x00000030, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over48
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000020
+	JLE     narrower44
+	XORQ    BX, BX
+	SUBQ    $0x00000030, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over47
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result46:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many49
+result45:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many48
 
-few50:
+few49:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	CMPQ    DX, BX
-	JGE     empty52
+	CMPQ    BX, SI
+	JGE     empty51
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none53
+	JEQ     none52
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide54
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+	JNE     wide53
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows55
+
+row54:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R9)(R13*1)
+	VCVTPH2PS    80(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row54
+
+rows55:
+	CMPQ R11, SI
+	JGE  rows57
+
+row56:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X6
+	VCVTPH2PS    X6, Y6
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row56
+
+rows57:
+	JMP summed50
+
+none52:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows56
+	JGE     rows59
 
-row55:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X6
-	VCVTPH2PS    X6, Y6
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   95(R8)(R12*1)
-	VCVTPH2PS    80(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row55
-
-rows56:
-	CMPQ R10, BX
-	JGE  rows58
-
-row57:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X6
-	VCVTPH2PS    X6, Y6
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VCVTPH2PS    80(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row57
-
-rows58:
-	JMP summed51
-
-none53:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows60
-
-row59:
-	MOVQ       128(R9), R11
+row58:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y6
+	VCVTPH2PS  (R8)(R11*1), Y6
 	VADDPS     Y6, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y6
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y6
 	VADDPS     Y6, Y1, Y1
-	VCVTPH2PS  32(DI)(R10*1), Y6
+	VCVTPH2PS  32(R8)(R11*1), Y6
 	VADDPS     Y6, Y2, Y2
-	VCVTPH2PS  48(DI)(R10*1), Y6
+	VCVTPH2PS  48(R8)(R11*1), Y6
 	VADDPS     Y6, Y3, Y3
-	VCVTPH2PS  64(R8)(R10*1), Y6
+	VCVTPH2PS  64(R9)(R11*1), Y6
 	VADDPS     Y6, Y4, Y4
-	PREFETCHT0 95(R8)(R11*1)
-	VCVTPH2PS  80(R8)(R10*1), Y6
+	PREFETCHT0 95(R9)(R12*1)
+	VCVTPH2PS  80(R9)(R11*1), Y6
 	VADDPS     Y6, Y5, Y5
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row59
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row58
 
-rows60:
-	CMPQ R9, BX
-	JGE  rows62
+rows59:
+	CMPQ R10, SI
+	JGE  rows61
 
-row61:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y6
+row60:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y6
 	VADDPS    Y6, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y6
+	VCVTPH2PS 16(R8)(R11*1), Y6
 	VADDPS    Y6, Y1, Y1
-	VCVTPH2PS 32(DI)(R10*1), Y6
+	VCVTPH2PS 32(R8)(R11*1), Y6
 	VADDPS    Y6, Y2, Y2
-	VCVTPH2PS 48(DI)(R10*1), Y6
+	VCVTPH2PS 48(R8)(R11*1), Y6
 	VADDPS    Y6, Y3, Y3
-	VCVTPH2PS 64(R8)(R10*1), Y6
+	VCVTPH2PS 64(R9)(R11*1), Y6
 	VADDPS    Y6, Y4, Y4
-	VCVTPH2PS 80(R8)(R10*1), Y6
+	VCVTPH2PS 80(R9)(R11*1), Y6
 	VADDPS    Y6, Y5, Y5
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row61
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row60
 
-rows62:
-summed51:
-summed63:
+rows61:
+summed50:
+summed62:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special66
+	JNE  special65
 
-final64:
+final63:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored68
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around67:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored68:
+stored66:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
-	VMOVDQU   X0, 32(CX)
-	VMOVDQU   X1, 48(CX)
-	JMP       stored70
+	VMOVDQU   X0, 32(DX)
+	VMOVDQU   X1, 48(DX)
 
-around69:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
-
-stored70:
+stored68:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 64(CX)(DX*2)
-	VMOVDQU   X1, 80(CX)(DX*2)
-	JMP       stored72
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 64(DX)(BX*2)
+	VMOVDQU   X1, 80(DX)(BX*2)
+
+stored70:
+stored64:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result45
+	JMP  over47
+
+many48:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany46
+	JMP   few49
+
+wide53:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows73
+
+row72:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	PREFETCHT0   95(R9)(R13*1)
+	VCVTPH2PS    80(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row72
+
+rows73:
+	CMPQ R11, SI
+	JGE  rows75
+
+row74:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VCVTPH2PS    32(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VCVTPH2PS    48(R8)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VCVTPH2PS    64(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VCVTPH2PS    80(R9)(R12*1), Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row74
+
+rows75:
+	JMP summed50
+
+around67:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored66
+
+around69:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored68
 
 around71:
-	VMOVNTDQ X0, 64(CX)
-	VMOVNTDQ X1, 80(CX)
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored70
 
-stored72:
-stored65:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result46
-	JMP  over48
-
-many49:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany47
-	JMP   few50
-
-wide54:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows74
-
-row73:
-	MOVQ         128(R10), R12
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	PREFETCHT0   95(R8)(R12*1)
-	VCVTPH2PS    80(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row73
-
-rows74:
-	CMPQ R10, BX
-	JGE  rows76
-
-row75:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y6
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VCVTPH2PS    32(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VCVTPH2PS    48(DI)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y3, Y3
-	VCVTPH2PS    64(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y7
-	VADDPS       Y7, Y4, Y4
-	VCVTPH2PS    80(R8)(R11*1), Y7
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row75
-
-rows76:
-	JMP summed51
-
-special66:
+special65:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow77
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y4, 128(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y5, 160(CX)(DX*4)
-	JMP     stored65
+	JEQ     narrow76
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y4, 128(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y5, 160(DX)(BX*4)
+	JMP     stored64
 
-narrow77:
+narrow76:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty79
-	SHRQ         $0x03, R9
+	JEQ          skip77
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty78
+	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
-	VCVTSI2SSQ   R9, X6, X6
+	VCVTSI2SSQ   R10, X6, X6
 	VBROADCASTSS X6, Y6
 	VDIVPS       Y6, Y0, Y0
 	VDIVPS       Y6, Y1, Y1
@@ -37310,1222 +37764,1752 @@ narrow77:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty79:
-skip78:
+empty78:
+skip77:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip80
-	VCVTPH2PS (CX), Y6
+	JEQ       skip79
+	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
-	VCVTPH2PS 16(CX), Y6
+	VCVTPH2PS 16(DX), Y6
 	VADDPS    Y1, Y6, Y1
-	VCVTPH2PS 32(CX), Y6
+	VCVTPH2PS 32(DX), Y6
 	VADDPS    Y2, Y6, Y2
-	VCVTPH2PS 48(CX), Y6
+	VCVTPH2PS 48(DX), Y6
 	VADDPS    Y3, Y6, Y3
-	MOVQ      8(SP), DX
-	VCVTPH2PS 64(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 64(DX)(BX*2), Y6
 	VADDPS    Y4, Y6, Y4
-	MOVQ      8(SP), DX
-	VCVTPH2PS 80(CX)(DX*2), Y6
+	MOVQ      8(SP), BX
+	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip80:
-	JMP final64
+skip79:
+	JMP final63
 
-empty52:
+empty51:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed63
+	JNE     summed62
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around81
-	VMOVDQU Y0, (CX)
-	VMOVDQU Y0, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 64(CX)(DX*2)
-	JMP     stored82
+	JNE     around80
+	VMOVDQU Y0, (DX)
+	VMOVDQU Y0, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 64(DX)(BX*2)
+	JMP     stored64
 
-around81:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
-	VMOVNTDQ Y0, 64(CX)
+around80:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored64
 
-stored82:
-	JMP stored65
+tooMany46:
+	MOVQ DI, results+24(FP)
 
-tooMany47:
-	MOVQ SI, results+24(FP)
-
-over48:
+over47:
 	JMP done1
 
-narrower45:
-	MOVQ    (SP), CX
-	CMPQ    CX, $0x00000010
-	JLE     narrower84
-	XORQ    DX, DX
-	SUBQ    $0x00000020, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over87
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+narrower44:
+	MOVQ    (SP), DX
+	CMPQ    DX, $0x00000010
+	JLE     narrower82
+	XORQ    BX, BX
+	SUBQ    $0x00000020, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	MOVQ    start+16(FP), DI
+	CMPQ    DI, results+24(FP)
+	JGE     over85
+	MOVQ    (DI), BX
+	LEAQ    (CX)(BX*8), BX
 
-result85:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many88
+result83:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many86
 
-few89:
+few87:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	CMPQ    DX, BX
-	JGE     empty91
+	CMPQ    BX, SI
+	JGE     empty89
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none92
+	JEQ     none90
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide93
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows95
+	JNE     wide91
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows93
 
-row94:
-	MOVQ         128(R10), R12
+row92:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X4
+	VPBROADCASTW (R10), X4
 	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row92
+
+rows93:
+	CMPQ R11, SI
+	JGE  rows95
+
+row94:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X4
+	VCVTPH2PS    X4, Y4
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R9)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R9)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row94
 
 rows95:
-	CMPQ R10, BX
-	JGE  rows97
+	JMP summed88
+
+none90:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows97
 
 row96:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X4
-	VCVTPH2PS    X4, Y4
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row96
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R8)(R11*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R8)(R11*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VCVTPH2PS  32(R9)(R11*1), Y4
+	VADDPS     Y4, Y2, Y2
+	VCVTPH2PS  48(R9)(R11*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row96
 
 rows97:
-	JMP summed90
-
-none92:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows99
+	CMPQ R10, SI
+	JGE  rows99
 
 row98:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (DI)(R10*1), Y4
-	VADDPS     Y4, Y0, Y0
-	PREFETCHT0 (DI)(R11*1)
-	VCVTPH2PS  16(DI)(R10*1), Y4
-	VADDPS     Y4, Y1, Y1
-	VCVTPH2PS  32(R8)(R10*1), Y4
-	VADDPS     Y4, Y2, Y2
-	VCVTPH2PS  48(R8)(R10*1), Y4
-	VADDPS     Y4, Y3, Y3
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row98
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y4
+	VADDPS    Y4, Y0, Y0
+	VCVTPH2PS 16(R8)(R11*1), Y4
+	VADDPS    Y4, Y1, Y1
+	VCVTPH2PS 32(R9)(R11*1), Y4
+	VADDPS    Y4, Y2, Y2
+	VCVTPH2PS 48(R9)(R11*1), Y4
+	VADDPS    Y4, Y3, Y3
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row98
 
 rows99:
-	CMPQ R9, BX
-	JGE  rows101
-
-row100:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (DI)(R10*1), Y4
-	VADDPS    Y4, Y0, Y0
-	VCVTPH2PS 16(DI)(R10*1), Y4
-	VADDPS    Y4, Y1, Y1
-	VCVTPH2PS 32(R8)(R10*1), Y4
-	VADDPS    Y4, Y2, Y2
-	VCVTPH2PS 48(R8)(R10*1), Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row100
-
-rows101:
-summed90:
-summed102:
+summed88:
+summed100:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special105
+	JNE  special103
 
-final103:
+final101:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
-	VMOVDQU   X0, (CX)
-	VMOVDQU   X1, 16(CX)
-	JMP       stored107
+	JNE       around105
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around106:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored107:
+stored104:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, 32(CX)(DX*2)
-	VMOVDQU   X1, 48(CX)(DX*2)
-	JMP       stored109
+	JNE       around107
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 32(DX)(BX*2)
+	VMOVDQU   X1, 48(DX)(BX*2)
 
-around108:
-	VMOVNTDQ X0, 32(CX)
-	VMOVNTDQ X1, 48(CX)
+stored106:
+stored102:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result83
+	JMP  over85
 
-stored109:
-stored104:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result85
-	JMP  over87
-
-many88:
+many86:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany86
-	JMP   few89
+	JEQ   tooMany84
+	JMP   few87
 
-wide93:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows111
+wide91:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows109
 
-row110:
-	MOVQ         128(R10), R12
+row108:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	PREFETCHT0   (DI)(R12*1)
-	VCVTPH2PS    16(DI)(R11*1), Y5
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R8)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
+	VCVTPH2PS    32(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
+	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row108
+
+rows109:
+	CMPQ R11, SI
+	JGE  rows111
+
+row110:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VCVTPH2PS    16(R8)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VCVTPH2PS    32(R9)(R12*1), Y5
+	VMULPS       Y5, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VCVTPH2PS    48(R9)(R12*1), Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row110
 
 rows111:
-	CMPQ R10, BX
-	JGE  rows113
+	JMP summed88
 
-row112:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y4
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (DI)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(DI)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R8)(R11*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R8)(R11*1), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row112
+around105:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored104
 
-rows113:
-	JMP summed90
+around107:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored106
 
-special105:
+special103:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow114
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	MOVQ    8(SP), DX
-	VMOVUPS Y2, 64(CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y3, 96(CX)(DX*4)
-	JMP     stored104
+	JEQ     narrow112
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y2, 64(DX)(BX*4)
+	MOVQ    8(SP), BX
+	VMOVUPS Y3, 96(DX)(BX*4)
+	JMP     stored102
 
-narrow114:
+narrow112:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty116
-	SHRQ         $0x03, R9
+	JEQ          skip113
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty114
+	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
-	VCVTSI2SSQ   R9, X4, X4
+	VCVTSI2SSQ   R10, X4, X4
 	VBROADCASTSS X4, Y4
 	VDIVPS       Y4, Y0, Y0
 	VDIVPS       Y4, Y1, Y1
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty116:
-skip115:
+empty114:
+skip113:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip117
-	VCVTPH2PS (CX), Y4
+	JEQ       skip115
+	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
-	VCVTPH2PS 16(CX), Y4
+	VCVTPH2PS 16(DX), Y4
 	VADDPS    Y1, Y4, Y1
-	MOVQ      8(SP), DX
-	VCVTPH2PS 32(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 32(DX)(BX*2), Y4
 	VADDPS    Y2, Y4, Y2
-	MOVQ      8(SP), DX
-	VCVTPH2PS 48(CX)(DX*2), Y4
+	MOVQ      8(SP), BX
+	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip117:
-	JMP final103
+skip115:
+	JMP final101
 
-empty91:
+empty89:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed102
+	JNE     summed100
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around118
-	VMOVDQU Y0, (CX)
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, 32(CX)(DX*2)
-	JMP     stored119
+	JNE     around116
+	VMOVDQU Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVDQU Y0, 32(DX)(BX*2)
+	JMP     stored102
 
-around118:
-	VMOVNTDQ Y0, (CX)
-	VMOVNTDQ Y0, 32(CX)
+around116:
+	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored102
 
-stored119:
-	JMP stored104
+tooMany84:
+	MOVQ DI, results+24(FP)
 
-tooMany86:
-	MOVQ SI, results+24(FP)
-
-over87:
+over85:
 	JMP done1
 
-narrower84:
-	MOVQ    (SP), CX
+narrower82:
+	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower121
-	XORQ    DX, DX
-	SUBQ    $0x00000010, CX
-	CMOVQLT CX, DX
-	MOVQ    DX, 8(SP)
-	LEAQ    (DI)(DX*2), R8
-	MOVQ    to+56(FP), CX
-	MOVQ    start+16(FP), SI
-	CMPQ    SI, results+24(FP)
-	JGE     over124
-	MOVQ    (SI), DX
-	SHLQ    $0x03, DX
-	ADDQ    positions+32(FP), DX
+	JLT     narrower118
+	XORQ    BX, BX
+	SUBQ    $0x00000010, DX
+	CMOVQLT DX, BX
+	MOVQ    BX, 8(SP)
+	LEAQ    (R8)(BX*2), R9
+	MOVQ    to+56(FP), DX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     skip122
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result122:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, DI
-	SUBQ DX, DI
-	CMPQ DI, $0x00000800
-	JGT  many125
+skip122:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over121
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few126:
+result119:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R8
+	SUBQ BX, R8
+	CMPQ R8, $0x00000800
+	JGT  many123
+
+few124:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
-	CMPQ    DX, BX
-	JGE     empty128
+	CMPQ    BX, SI
+	JGE     empty126
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none127
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide130
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x02, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows132
+	JNE     wide128
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows130
 
-row131:
-	MOVQ         128(R9), R11
+row129:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
+	VPBROADCASTW (R8), X2
 	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	PREFETCHT0   31(R9)(R12*1)
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row129
+
+rows130:
+	CMPQ R10, SI
+	JGE  rows132
+
+row131:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows132
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VPBROADCASTW (R8), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row131
 
 rows132:
-	CMPQ R9, BX
-	JGE  rows134
+	JMP summed125
+
+none127:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000080, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows134
 
 row133:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows134
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VPBROADCASTW (DI), X2
-	VCVTPH2PS    X2, Y2
-	ADDQ         $0x00000002, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row133
+	MOVQ       128(R8), R11
+	IMULQ      AX, R11
+	MOVQ       (R8), R10
+	IMULQ      AX, R10
+	VCVTPH2PS  (R9)(R10*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 31(R9)(R11*1)
+	VCVTPH2PS  16(R9)(R10*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R8
+	CMPQ       R8, R12
+	JLT        row133
 
 rows134:
-	JMP summed127
-
-none129:
-	MOVQ    DX, DI
-	MOVQ    known+40(FP), R11
-	SUBQ    $0x00000080, R11
-	CMPQ    R11, BX
-	CMOVQGT BX, R11
-	CMPQ    DI, R11
-	JGE     rows136
+	CMPQ R8, SI
+	JGE  rows136
 
 row135:
-	MOVQ       128(DI), R10
-	IMULQ      AX, R10
-	MOVQ       (DI), R9
-	IMULQ      AX, R9
-	VCVTPH2PS  (R8)(R9*1), Y2
-	VADDPS     Y2, Y0, Y0
-	PREFETCHT0 31(R8)(R10*1)
-	VCVTPH2PS  16(R8)(R9*1), Y2
-	VADDPS     Y2, Y1, Y1
-	ADDQ       $0x08, DI
-	CMPQ       DI, R11
-	JLT        row135
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows136
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows136
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JGE       rows136
+	MOVQ      (R8), R10
+	IMULQ     AX, R10
+	VCVTPH2PS (R9)(R10*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R10*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R8
+	CMPQ      R8, SI
+	JLT       row135
 
 rows136:
-	CMPQ DI, BX
-	JGE  rows138
-
-row137:
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JGE       rows138
-	MOVQ      (DI), R9
-	IMULQ     AX, R9
-	VCVTPH2PS (R8)(R9*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(R8)(R9*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, DI
-	CMPQ      DI, BX
-	JLT       row137
-
-rows138:
-summed127:
-summed139:
+summed125:
+summed137:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special142
+	JNE  special140
 
-final140:
+final138:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around143
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	VMOVDQU   X1, 16(CX)(DX*2)
-	JMP       stored144
+	JNE       around142
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around143:
-	VMOVNTDQ X0, (CX)
-	VMOVNTDQ X1, 16(CX)
-
-stored144:
 stored141:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result122
-	JMP  over124
+stored139:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result119
+	JMP  over121
 
-many125:
+many123:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany120
+	JMP   few124
 
-wide130:
-	MOVQ    DX, DI
-	SUBQ    positions+32(FP), DI
-	SHRQ    $0x01, DI
-	ADDQ    factors+48(FP), DI
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows146
+wide128:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows144
 
-row145:
-	MOVQ         128(R9), R11
+row143:
+	MOVQ         128(R10), R12
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	PREFETCHT0   31(R8)(R11*1)
-	VCVTPH2PS    16(R8)(R10*1), Y3
+	PREFETCHT0   31(R9)(R12*1)
+	VCVTPH2PS    16(R9)(R11*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, R12
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row143
+
+rows144:
+	CMPQ R10, SI
+	JGE  rows146
+
+row145:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows146
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	VCVTPH2PS    (R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R11*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
 	JLT          row145
 
 rows146:
-	CMPQ R9, BX
-	JGE  rows148
+	JMP summed125
 
-row147:
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JGE          rows148
-	MOVQ         (R9), R10
-	IMULQ        AX, R10
-	VBROADCASTSS (DI), Y2
-	ADDQ         $0x00000004, DI
-	VCVTPH2PS    (R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R8)(R10*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x08, R9
-	CMPQ         R9, BX
-	JLT          row147
+around142:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored141
 
-rows148:
-	JMP summed127
-
-special142:
+special140:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow149
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	MOVQ    8(SP), DX
-	VMOVUPS Y1, 32(CX)(DX*4)
-	JMP     stored141
+	JEQ     narrow147
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored139
 
-narrow149:
+narrow147:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip150
-	MOVQ         BX, DI
-	SUBQ         DX, DI
-	JEQ          empty151
-	SHRQ         $0x03, DI
+	JEQ          skip148
+	MOVQ         SI, R8
+	SUBQ         BX, R8
+	JEQ          empty149
+	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
-	VCVTSI2SSQ   DI, X2, X2
+	VCVTSI2SSQ   R8, X2, X2
 	VBROADCASTSS X2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty151:
-skip150:
+empty149:
+skip148:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip152
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	MOVQ         DX, DI
-	SUBQ         $0x00, DI
-	VMOVQ        DI, X2
+	JEQ          skip150
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	MOVQ         BX, R8
+	SUBQ         $0x00, R8
+	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
-	SUBQ         $0x08, DX
-	VMOVQ        DX, X2
+	SUBQ         $0x08, BX
+	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    16(CX)(DX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip152:
-	JMP final140
+skip150:
+	JMP final138
 
-empty128:
+empty126:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed139
+	JNE     summed137
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around153
-	MOVQ    8(SP), DX
-	VMOVDQU Y0, (CX)(DX*2)
-	JMP     stored154
+	JNE     around151
+	VMOVDQU Y0, (DX)
+	JMP     stored139
 
-around153:
-	VMOVNTDQ Y0, (CX)
+around151:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored139
 
-stored154:
-	JMP stored141
+tooMany120:
+	MOVQ DI, results+24(FP)
 
-tooMany123:
-	MOVQ SI, results+24(FP)
-
-over124:
+over121:
 	JMP done1
 
-narrower121:
-	XORQ CX, CX
+narrower118:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few154
 
-tile155:
-	MOVQ CX, 8(SP)
-	LEAQ (DI)(CX*2), R8
-	MOVQ to+56(FP), CX
-	MOVQ start+16(FP), SI
-	CMPQ SI, results+24(FP)
-	JGE  over161
-	MOVQ (SI), DX
-	SHLQ $0x03, DX
-	ADDQ positions+32(FP), DX
+tile152:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip159
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
 
-result159:
-	MOVQ 8(SI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
-	MOVQ BX, R9
-	SUBQ DX, R9
-	CMPQ R9, $0x00000800
-	JGT  many162
+skip159:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over158
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-few163:
+result156:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many160
+
+few161:
 	VPXOR   Y0, Y0, Y0
-	CMPQ    DX, BX
-	JGE     empty165
+	CMPQ    BX, SI
+	JGE     empty163
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none166
+	JEQ     none164
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide167
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x02, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
-	CMPQ    R10, R13
-	JGE     rows169
+	JNE     wide165
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows167
 
-row168:
-	MOVQ         128(R10), R12
+row166:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
+	VPBROADCASTW (R10), X1
 	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row166
+
+rows167:
+	CMPQ R11, SI
+	JGE  rows169
+
+row168:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows169
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row168
 
 rows169:
-	CMPQ R10, BX
-	JGE  rows171
+	JMP summed162
 
-row170:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows171
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	VPBROADCASTW (R9), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row170
-
-rows171:
-	JMP summed164
-
-none166:
-	MOVQ    DX, R9
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, BX
-	CMOVQGT BX, R12
-	CMPQ    R9, R12
-	JGE     rows173
-
-row172:
-	MOVQ       128(R9), R11
-	IMULQ      AX, R11
-	MOVQ       (R9), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (R8)(R10*1), Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R8)(R11*1)
-	ADDQ       $0x08, R9
-	CMPQ       R9, R12
-	JLT        row172
-
-rows173:
-	CMPQ R9, BX
-	JGE  rows175
-
-row174:
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JGE       rows175
-	MOVQ      (R9), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R8)(R10*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R9
-	CMPQ      R9, BX
-	JLT       row174
-
-rows175:
-summed164:
-summed176:
-	CMPQ mode+80(FP), $0x00000000
-	JNE  special179
-
-final177:
-	VCVTPS2PH $0x00, Y0, X0
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around180
-	MOVQ      8(SP), DX
-	VMOVDQU   X0, (CX)(DX*2)
-	JMP       stored181
-
-around180:
-	VMOVNTDQ X0, (CX)
-
-stored181:
-stored178:
-	MOVQ BX, DX
-	ADDQ apart+64(FP), CX
-	ADDQ $0x08, SI
-	CMPQ SI, results+24(FP)
-	JLT  result159
-	JMP  over161
-
-many162:
-	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany160
-	JMP   few163
-
-wide167:
-	MOVQ    DX, R9
-	SUBQ    positions+32(FP), R9
-	SHRQ    $0x01, R9
-	ADDQ    factors+48(FP), R9
-	MOVQ    DX, R10
+none164:
+	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
-	CMPQ    R13, BX
-	CMOVQGT BX, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows183
+	JGE     rows171
+
+row170:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R9)(R11*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row170
+
+rows171:
+	CMPQ R10, SI
+	JGE  rows173
+
+row172:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows173
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row172
+
+rows173:
+summed162:
+summed174:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special177
+
+final175:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around179
+	VMOVDQU   X0, (DX)
+
+stored178:
+stored176:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result156
+	JMP  over158
+
+many160:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany157
+	JMP   few161
+
+wide165:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows181
+
+row180:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row180
+
+rows181:
+	CMPQ R11, SI
+	JGE  rows183
 
 row182:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows183
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row182
+
+rows183:
+	JMP summed162
+
+around179:
+	VMOVNTDQ X0, (DX)
+	JMP      stored178
+
+special177:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow184
+	VMOVUPS Y0, (DX)
+	JMP     stored176
+
+narrow184:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip185
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty186
+	SHRQ         $0x03, R10
+	VPXOR        X1, X1, X1
+	VCVTSI2SSQ   R10, X1, X1
+	VBROADCASTSS X1, Y1
+	VDIVPS       Y1, Y0, Y0
+
+empty186:
+skip185:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip187
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VANDNPS      Y0, Y1, Y0
+	VCVTPH2PS    (DX), Y1
+	VADDPS       Y0, Y1, Y0
+
+skip187:
+	JMP final175
+
+empty163:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed174
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around188
+	VMOVDQU X0, (DX)
+	JMP     stored176
+
+around188:
+	VMOVNTDQ X0, (DX)
+	JMP      stored176
+
+tooMany157:
+	MOVQ DI, results+24(FP)
+
+over158:
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	CMPQ DX, 8(SP)
+	JNE  tile152
+	JMP  done155
+
+few154:
+	MOVQ         DX, 8(SP)
+	LEAQ         (R8)(DX*2), R9
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), DX
+	SHRQ         $0x01, DX
+	VMOVQ        DX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), DX
+	DECQ         DX
+	VMOVQ        DX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         DX, DX
+	MOVQ         DX, 16(SP)
+	ADDQ         DX, R8
+	IMUL3Q       $0x00000101, DX, DX
+	ADDQ         $0x00000100, DX
+	VMOVQ        DX, X4
+	MOVQ         to+56(FP), DX
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          skip192
+	IMUL3Q       $+2, 8(SP), BX
+	ADDQ         BX, DX
+
+skip192:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over191
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result189:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many193
+
+few194:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty196
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none197
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide198
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows200
+
+row199:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row199
+
+rows200:
+	CMPQ R11, SI
+	JGE  rows202
+
+row201:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows202
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X5
+	VCVTPH2PS    X5, Y5
+	ADDQ         $0x00000002, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row201
+
+rows202:
+	JMP summed195
+
+none197:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows204
+
+row203:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R8)(R12*1)
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row182
+	JLT          row203
 
-rows183:
-	CMPQ R10, BX
-	JGE  rows185
+rows204:
+	CMPQ R10, SI
+	JGE  rows206
 
-row184:
+row205:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JGE          rows185
+	CMPQ         R10, SI
+	JGE          rows206
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R9), Y1
-	ADDQ         $0x00000004, R9
-	VCVTPH2PS    (R8)(R11*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X2, X5
+	VPBROADCASTW (R8)(R11*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
-	CMPQ         R10, BX
-	JLT          row184
+	CMPQ         R10, SI
+	JLT          row205
 
-rows185:
-	JMP summed164
+rows206:
+summed195:
+summed207:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special210
 
-special179:
-	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
-	MOVQ    8(SP), DX
-	VMOVUPS Y0, (CX)(DX*4)
-	JMP     stored178
+final208:
+	VCVTPS2PH  $0x00, Y0, X0
+	VPSHUFB    X4, X0, X5
+	VMASKMOVPS X0, X2, (DX)
+	LEAQ       (DX), BX
+	ADDQ       16(SP), BX
+	VPEXTRW    $0x00, X5, (BX)
 
-narrow186:
+stored209:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result189
+	JMP  over191
+
+many193:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany190
+	JMP   few194
+
+wide198:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows212
+
+row211:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row211
+
+rows212:
+	CMPQ R11, SI
+	JGE  rows214
+
+row213:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows214
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y5
+	ADDQ         $0x00000004, R10
+	VMASKMOVPS   (R9)(R12*1), X2, X6
+	VPBROADCASTW (R8)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row213
+
+rows214:
+	JMP summed195
+
+special210:
+	TESTQ      $0x00000008, mode+80(FP)
+	JEQ        narrow215
+	VMASKMOVPS Y0, Y1, (DX)
+	JMP        stored209
+
+narrow215:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip187
-	MOVQ         BX, R9
-	SUBQ         DX, R9
-	JEQ          empty188
-	SHRQ         $0x03, R9
-	VPXOR        X1, X1, X1
-	VCVTSI2SSQ   R9, X1, X1
-	VBROADCASTSS X1, Y1
-	VDIVPS       Y1, Y0, Y0
+	JEQ          skip216
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty217
+	SHRQ         $0x03, R10
+	VPXOR        X5, X5, X5
+	VCVTSI2SSQ   R10, X5, X5
+	VBROADCASTSS X5, Y5
+	VDIVPS       Y5, Y0, Y0
 
-empty188:
-skip187:
+empty217:
+skip216:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip189
-	MOVQ         8(SP), DX
-	NEGQ         DX
-	ANDQ         $0x07, DX
-	SUBQ         $0x00, DX
-	VMOVQ        DX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
-	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), DX
-	VCVTPH2PS    (CX)(DX*2), Y1
-	VADDPS       Y0, Y1, Y0
+	JEQ          skip218
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
+	VANDNPS      Y0, Y5, Y0
+	VMASKMOVPS   (DX), X2, X5
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VADDPS       Y0, Y5, Y0
 
-skip189:
-	JMP final177
+skip218:
+	JMP final208
 
-empty165:
-	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed176
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around190
-	MOVQ    8(SP), DX
-	VMOVDQU X0, (CX)(DX*2)
-	JMP     stored191
+empty196:
+	JMP summed207
 
-around190:
-	VMOVNTDQ X0, (CX)
+tooMany190:
+	MOVQ DI, results+24(FP)
 
-stored191:
-	JMP stored178
-
-tooMany160:
-	MOVQ SI, results+24(FP)
-
-over161:
-	MOVQ (SP), CX
-	SUBQ $0x00000008, CX
-	CMPQ CX, 8(SP)
-	JNE  tile155
-
+over191:
+done155:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -38548,18 +39532,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none192
+	JEQ   none219
 	SUBQ  positions+32(FP), CX
 
-none192:
+none219:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile194:
+tile221:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower195
+	JLE     narrower222
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -38568,21 +39552,21 @@ tile194:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over198
+	JGE     over225
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result196:
+result223:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many199
+	JGT  many226
 
-few200:
+few227:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38592,7 +39576,7 @@ few200:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty201
+	JGE     empty228
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38604,9 +39588,9 @@ few200:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows203
+	JGE     rows230
 
-row202:
+row229:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38651,13 +39635,13 @@ row202:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row202
+	JLT          row229
 
-rows203:
+rows230:
 	CMPQ R13, SI
-	JGE  rows205
+	JGE  rows232
 
-row204:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38698,83 +39682,83 @@ row204:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row204
+	JLT          row231
 
-rows205:
-summed206:
+rows232:
+summed233:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special209
+	JNE  special236
 
-final207:
+final234:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around210
+	JNE       around238
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored211
 
-around210:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored211:
+stored237:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around212
+	JNE       around240
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored213
 
-around212:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored213:
+stored239:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around214
+	JNE       around242
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
-	JMP       stored215
 
-around214:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored215:
+stored241:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around216
+	JNE       around244
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
-	JMP       stored217
 
-around216:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-
-stored217:
-stored208:
+stored243:
+stored235:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result223
+	JMP  over225
 
-many199:
+many226:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany197
-	JMP   few200
+	JEQ   tooMany224
+	JMP   few227
 
-special209:
+around238:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored237
+
+around240:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored239
+
+around242:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored241
+
+around244:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored243
+
+special236:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow218
+	JEQ     narrow245
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -38785,14 +39769,14 @@ special209:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored208
+	JMP     stored235
 
-narrow218:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip219
+	JEQ          skip246
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty220
+	JEQ          empty247
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -38806,10 +39790,10 @@ narrow218:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty220:
-skip219:
+empty247:
+skip246:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip221
+	JEQ       skip248
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -38829,49 +39813,47 @@ skip219:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip221:
-	JMP final207
+skip248:
+	JMP final234
 
-empty201:
+empty228:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed206
+	JNE     summed233
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around222
+	JNE     around249
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored223
+	JMP     stored235
 
-around222:
+around249:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
+	JMP      stored235
 
-stored223:
-	JMP stored208
-
-tooMany197:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over198:
+over225:
 	SUBQ  $0x00000040, (SP)
-	JLE   done193
+	JLE   done220
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip224
+	JEQ   skip250
 	ADDQ  $+128, to+72(FP)
 
-skip224:
-	JMP tile194
+skip250:
+	JMP tile221
 
-narrower195:
+narrower222:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower226
+	JLE     narrower252
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -38880,21 +39862,21 @@ narrower195:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over229
+	JGE     over255
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result227:
+result253:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many230
+	JGT  many256
 
-few231:
+few257:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -38902,7 +39884,7 @@ few231:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty232
+	JGE     empty258
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -38914,9 +39896,9 @@ few231:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows234
+	JGE     rows260
 
-row233:
+row259:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -38953,13 +39935,13 @@ row233:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row233
+	JLT          row259
 
-rows234:
+rows260:
 	CMPQ R13, SI
-	JGE  rows236
+	JGE  rows262
 
-row235:
+row261:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -38992,70 +39974,70 @@ row235:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row235
+	JLT          row261
 
-rows236:
-summed237:
+rows262:
+summed263:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special240
+	JNE  special266
 
-final238:
+final264:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around241
+	JNE       around268
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored242
 
-around241:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored242:
+stored267:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around243
+	JNE       around270
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
-	JMP       stored244
 
-around243:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored244:
+stored269:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around245
+	JNE       around272
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
-	JMP       stored246
 
-around245:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-
-stored246:
-stored239:
+stored271:
+stored265:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result227
-	JMP  over229
+	JLT  result253
+	JMP  over255
 
-many230:
+many256:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany228
-	JMP   few231
+	JEQ   tooMany254
+	JMP   few257
 
-special240:
+around268:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored267
+
+around270:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored269
+
+around272:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored271
+
+special266:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow247
+	JEQ     narrow273
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -39064,14 +40046,14 @@ special240:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored239
+	JMP     stored265
 
-narrow247:
+narrow273:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip248
+	JEQ          skip274
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty249
+	JEQ          empty275
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -39083,10 +40065,10 @@ narrow247:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty249:
-skip248:
+empty275:
+skip274:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip250
+	JEQ       skip276
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -39102,38 +40084,36 @@ skip248:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip250:
-	JMP final238
+skip276:
+	JMP final264
 
-empty232:
+empty258:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed237
+	JNE     summed263
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around251
+	JNE     around277
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored252
+	JMP     stored265
 
-around251:
+around277:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
+	JMP      stored265
 
-stored252:
-	JMP stored239
-
-tooMany228:
+tooMany254:
 	MOVQ DI, results+24(FP)
 
-over229:
-	JMP done193
+over255:
+	JMP done220
 
-narrower226:
+narrower252:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower254
+	JLE     narrower279
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -39142,27 +40122,27 @@ narrower226:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over257
+	JGE     over282
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result255:
+result280:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many258
+	JGT  many283
 
-few259:
+few284:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty260
+	JGE     empty285
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39174,9 +40154,9 @@ few259:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows262
+	JGE     rows287
 
-row261:
+row286:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39204,13 +40184,13 @@ row261:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row261
+	JLT          row286
 
-rows262:
+rows287:
 	CMPQ R13, SI
-	JGE  rows264
+	JGE  rows289
 
-row263:
+row288:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39235,71 +40215,71 @@ row263:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row263
+	JLT          row288
 
-rows264:
-summed265:
+rows289:
+summed290:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special268
+	JNE  special293
 
-final266:
+final291:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around269
+	JNE       around295
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
-	JMP       stored270
 
-around269:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored270:
+stored294:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around271
+	JNE       around297
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
-	JMP       stored272
 
-around271:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-
-stored272:
-stored267:
+stored296:
+stored292:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result255
-	JMP  over257
+	JLT  result280
+	JMP  over282
 
-many258:
+many283:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany256
-	JMP   few259
+	JEQ   tooMany281
+	JMP   few284
 
-special268:
+around295:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored294
+
+around297:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored296
+
+special293:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow298
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored267
+	JMP     stored292
 
-narrow273:
+narrow298:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip299
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty300
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -39309,10 +40289,10 @@ narrow273:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty275:
-skip274:
+empty300:
+skip299:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip301
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -39324,63 +40304,69 @@ skip274:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip276:
-	JMP final266
+skip301:
+	JMP final291
 
-empty260:
+empty285:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed265
+	JNE     summed290
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around302
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored278
+	JMP     stored292
 
-around277:
+around302:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
+	JMP      stored292
 
-stored278:
-	JMP stored267
-
-tooMany256:
+tooMany281:
 	MOVQ DI, results+24(FP)
 
-over257:
-	JMP done193
+over282:
+	JMP done220
 
-narrower254:
+narrower279:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower280
+	JLT     narrower304
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
 	MOVQ    BX, 8(SP)
 	LEAQ    (R8)(BX*2), R9
 	MOVQ    to+72(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over283
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     skip308
+	IMUL3Q  $+2, 8(SP), BX
+	ADDQ    BX, DX
 
-result281:
+skip308:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over307
+	MOVQ (DI), BX
+	SHLQ $0x03, BX
+	ADDQ positions+32(FP), BX
+
+result305:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many284
+	JGT  many309
 
-few285:
+few310:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty286
+	JGE     empty311
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -39392,9 +40378,9 @@ few285:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows288
+	JGE     rows313
 
-row287:
+row312:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -39414,13 +40400,13 @@ row287:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row287
+	JLT          row312
 
-rows288:
+rows313:
 	CMPQ R12, SI
-	JGE  rows290
+	JGE  rows315
 
-row289:
+row314:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39437,7 +40423,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39454,7 +40440,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39471,7 +40457,7 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows290
+	JGE          rows315
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -39488,56 +40474,53 @@ row289:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row289
+	JLT          row314
 
-rows290:
-summed291:
+rows315:
+summed316:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special294
+	JNE  special319
 
-final292:
+final317:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	VMOVDQU   X1, 16(DX)(BX*2)
-	JMP       stored296
+	JNE       around321
+	VMOVDQU   X0, (DX)
+	VMOVDQU   X1, 16(DX)
 
-around295:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-
-stored296:
-stored293:
+stored320:
+stored318:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result281
-	JMP  over283
+	JLT  result305
+	JMP  over307
 
-many284:
+many309:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany282
-	JMP   few285
+	JEQ   tooMany306
+	JMP   few310
 
-special294:
+around321:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored320
+
+special319:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow297
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	MOVQ    8(SP), BX
-	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored293
+	JEQ     narrow322
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	JMP     stored318
 
-narrow297:
+narrow322:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip298
+	JEQ          skip323
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty299
+	JEQ          empty324
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39545,10 +40528,10 @@ narrow297:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty299:
-skip298:
+empty324:
+skip323:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip300
+	JEQ          skip325
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39562,64 +40545,67 @@ skip298:
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y2
+	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    16(DX)(BX*2), Y2
+	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip300:
-	JMP final292
+skip325:
+	JMP final317
 
-empty286:
+empty311:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed291
+	JNE     summed316
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around301
-	MOVQ    8(SP), BX
-	VMOVDQU Y0, (DX)(BX*2)
-	JMP     stored302
+	JNE     around326
+	VMOVDQU Y0, (DX)
+	JMP     stored318
 
-around301:
+around326:
 	VMOVNTDQ Y0, (DX)
+	JMP      stored318
 
-stored302:
-	JMP stored293
-
-tooMany282:
+tooMany306:
 	MOVQ DI, results+24(FP)
 
-over283:
-	JMP done193
+over307:
+	JMP done220
 
-narrower280:
+narrower304:
 	XORQ DX, DX
 
-tile303:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+72(FP), DX
+tile327:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+72(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+96(FP)
+	JEQ    skip334
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip334:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over309
+	JGE  over333
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result307:
+result331:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many310
+	JGT  many335
 
-few311:
+few336:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty312
+	JGE     empty337
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39631,9 +40617,9 @@ few311:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows314
+	JGE     rows339
 
-row313:
+row338:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39649,13 +40635,13 @@ row313:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row313
+	JLT          row338
 
-rows314:
+rows339:
 	CMPQ R13, SI
-	JGE  rows316
+	JGE  rows341
 
-row315:
+row340:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39668,7 +40654,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39681,7 +40667,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39694,7 +40680,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39707,7 +40693,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39720,7 +40706,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39733,7 +40719,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39746,7 +40732,7 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows316
+	JGE          rows341
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39759,61 +40745,59 @@ row315:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row315
+	JLT          row340
 
-rows316:
-summed317:
+rows341:
+summed342:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special320
+	JNE  special345
 
-final318:
+final343:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
-	MOVQ      8(SP), BX
-	VMOVDQU   X0, (DX)(BX*2)
-	JMP       stored322
+	JNE       around347
+	VMOVDQU   X0, (DX)
 
-around321:
-	VMOVNTDQ X0, (DX)
-
-stored322:
-stored319:
+stored346:
+stored344:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result307
-	JMP  over309
+	JLT  result331
+	JMP  over333
 
-many310:
+many335:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany308
-	JMP   few311
+	JEQ   tooMany332
+	JMP   few336
 
-special320:
+around347:
+	VMOVNTDQ X0, (DX)
+	JMP      stored346
+
+special345:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow323
-	MOVQ    8(SP), BX
-	VMOVUPS Y0, (DX)(BX*4)
-	JMP     stored319
+	JEQ     narrow348
+	VMOVUPS Y0, (DX)
+	JMP     stored344
 
-narrow323:
+narrow348:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip324
+	JEQ          skip349
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty325
+	JEQ          empty350
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty325:
-skip324:
+empty350:
+skip349:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip326
+	JEQ          skip351
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39822,38 +40806,34 @@ skip324:
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
-	MOVQ         8(SP), BX
-	VCVTPH2PS    (DX)(BX*2), Y1
+	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip326:
-	JMP final318
+skip351:
+	JMP final343
 
-empty312:
+empty337:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed317
+	JNE     summed342
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around327
-	MOVQ    8(SP), BX
-	VMOVDQU X0, (DX)(BX*2)
-	JMP     stored328
+	JNE     around352
+	VMOVDQU X0, (DX)
+	JMP     stored344
 
-around327:
+around352:
 	VMOVNTDQ X0, (DX)
+	JMP      stored344
 
-stored328:
-	JMP stored319
-
-tooMany308:
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over309:
+over333:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile303
+	JNE  tile327
 
-done193:
+done220:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39865,49 +40845,48 @@ done193:
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  stride+8(FP), AX
-	MOVQ  known+40(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  positions+32(FP), CX
-	MOVQ  CX, known+40(FP)
-	MOVQ  results+24(FP), CX
-	SHLQ  $0x03, CX
-	ADDQ  start+16(FP), CX
-	MOVQ  CX, results+24(FP)
-	MOVQ  sources+48(FP), CX
-	TESTQ CX, CX
-	JEQ   none329
-	SUBQ  positions+32(FP), CX
+	MOVQ  positions+32(FP), CX
+	MOVQ  known+40(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  positions+32(FP), DX
+	MOVQ  DX, known+40(FP)
+	MOVQ  results+24(FP), DX
+	SHLQ  $0x03, DX
+	ADDQ  start+16(FP), DX
+	MOVQ  DX, results+24(FP)
+	MOVQ  sources+48(FP), DX
+	TESTQ DX, DX
+	JEQ   none353
+	SUBQ  CX, DX
 
-none329:
-	MOVQ rows+0(FP), R8
-	MOVQ columns+72(FP), DX
-	MOVQ DX, (SP)
+none353:
+	MOVQ rows+0(FP), R9
+	MOVQ columns+72(FP), BX
+	MOVQ BX, (SP)
 
-tile331:
-	MOVQ    (SP), DX
-	CMPQ    DX, $0x00000010
-	JLE     narrower332
-	XORQ    BX, BX
-	SUBQ    $0x00000020, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over335
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+tile355:
+	MOVQ    (SP), BX
+	CMPQ    BX, $0x00000010
+	JLE     narrower356
+	XORQ    SI, SI
+	SUBQ    $0x00000020, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over359
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result333:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty336
+result357:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty360
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -39918,156 +40897,156 @@ result333:
 	VPXOR   Y7, Y7, Y7
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows339
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows363
 
-row338:
-	MOVQ       128(R10), R12
+row362:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R8)(R11*1), Y10
+	VCVTPH2PS  (R9)(R12*1), Y10
 	VCMPPS     $0x07, Y0, Y0, Y12
 	VCMPPS     $0x16, Y0, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y0, Y0
 	VBLENDVPS  Y11, Y8, Y4, Y4
-	PREFETCHT0 (R8)(R12*1)
-	VCVTPH2PS  16(R8)(R11*1), Y10
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R9)(R12*1), Y10
 	VCMPPS     $0x07, Y1, Y1, Y12
 	VCMPPS     $0x16, Y1, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y1, Y1
 	VBLENDVPS  Y11, Y8, Y5, Y5
-	VCVTPH2PS  32(R9)(R11*1), Y10
+	VCVTPH2PS  32(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y2, Y2, Y12
 	VCMPPS     $0x16, Y2, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y2, Y2
 	VBLENDVPS  Y11, Y8, Y6, Y6
-	VCVTPH2PS  48(R9)(R11*1), Y10
+	VCVTPH2PS  48(R10)(R12*1), Y10
 	VCMPPS     $0x07, Y3, Y3, Y12
 	VCMPPS     $0x16, Y3, Y10, Y11
 	VANDPS     Y12, Y11, Y11
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row338
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row362
 
-rows339:
-	CMPQ R10, SI
-	JGE  rows341
+rows363:
+	CMPQ R11, DI
+	JGE  rows365
 
-row340:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R8)(R11*1), Y10
+row364:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y10
 	VCMPPS    $0x07, Y0, Y0, Y12
 	VCMPPS    $0x16, Y0, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y0, Y0
 	VBLENDVPS Y11, Y8, Y4, Y4
-	VCVTPH2PS 16(R8)(R11*1), Y10
+	VCVTPH2PS 16(R9)(R12*1), Y10
 	VCMPPS    $0x07, Y1, Y1, Y12
 	VCMPPS    $0x16, Y1, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y1, Y1
 	VBLENDVPS Y11, Y8, Y5, Y5
-	VCVTPH2PS 32(R9)(R11*1), Y10
+	VCVTPH2PS 32(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y2, Y2, Y12
 	VCMPPS    $0x16, Y2, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y2, Y2
 	VBLENDVPS Y11, Y8, Y6, Y6
-	VCVTPH2PS 48(R9)(R11*1), Y10
+	VCVTPH2PS 48(R10)(R12*1), Y10
 	VCMPPS    $0x07, Y3, Y3, Y12
 	VCMPPS    $0x16, Y3, Y10, Y11
 	VANDPS    Y12, Y11, Y11
 	VBLENDVPS Y11, Y10, Y3, Y3
 	VBLENDVPS Y11, Y8, Y7, Y7
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row340
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row364
 
-rows341:
+rows365:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	VMOVUPS      X0, (DX)
-	VMOVUPS      X1, 16(DX)
+	VMOVUPS      X0, (BX)
+	VMOVUPS      X1, 16(BX)
 	VCVTPS2PH    $0x00, Y2, X0
 	VCVTPS2PH    $0x00, Y3, X1
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, 32(DX)(R10*2)
-	VMOVUPS      X1, 48(DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	MOVQ         8(SP), R11
+	VMOVUPS      X0, 32(BX)(R11*2)
+	VMOVUPS      X1, 48(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none342
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
+	JEQ          none366
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R10)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R10)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 128(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 128(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y6, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 160(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 160(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 192(R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 192(R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y7, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 224(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none342:
-	JMP stored337
+none366:
+	JMP stored361
 
-empty336:
+empty360:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -40075,506 +41054,502 @@ empty336:
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	VMOVUPS   X0, (DX)
-	VMOVUPS   X1, 16(DX)
+	VMOVUPS   X0, (BX)
+	VMOVUPS   X1, 16(BX)
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, 32(DX)(BX*2)
-	VMOVUPS   X1, 48(DX)(BX*2)
+	MOVQ      8(SP), SI
+	VMOVUPS   X0, 32(BX)(SI*2)
+	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none343
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	VMOVUPD   Y9, (BX)
-	VMOVUPD   Y9, 32(BX)
-	VMOVUPD   Y9, 64(BX)
-	VMOVUPD   Y9, 96(BX)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 128(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 160(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 192(BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 224(BX)(R10*8)
+	JEQ       none367
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+	VMOVUPD   Y9, 64(SI)
+	VMOVUPD   Y9, 96(SI)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 128(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 160(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 192(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none343:
-stored337:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result333
-	JMP  over335
-	MOVQ DI, results+24(FP)
+none367:
+stored361:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result357
+	JMP  over359
+	MOVQ R8, results+24(FP)
 
-over335:
+over359:
 	SUBQ $0x00000020, (SP)
-	JLE  done330
-	ADDQ $0x00000040, R8
+	JLE  done354
+	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile331
+	JMP  tile355
 
-narrower332:
-	MOVQ    (SP), DX
+narrower356:
+	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower345
-	XORQ    BX, BX
-	SUBQ    $0x00000010, DX
-	CMOVQLT DX, BX
-	MOVQ    BX, 8(SP)
-	LEAQ    (R8)(BX*2), R9
-	MOVQ    to+56(FP), DX
-	MOVQ    start+16(FP), DI
-	CMPQ    DI, results+24(FP)
-	JGE     over348
-	MOVQ    (DI), BX
-	SHLQ    $0x03, BX
-	ADDQ    positions+32(FP), BX
+	JLT     narrower369
+	XORQ    SI, SI
+	SUBQ    $0x00000010, BX
+	CMOVQLT BX, SI
+	MOVQ    SI, 8(SP)
+	LEAQ    (R9)(SI*2), R10
+	MOVQ    to+56(FP), BX
+	IMUL3Q  $+2, 8(SP), SI
+	ADDQ    SI, BX
+	MOVQ    start+16(FP), R8
+	CMPQ    R8, results+24(FP)
+	JGE     over372
+	MOVQ    (R8), SI
+	LEAQ    (CX)(SI*8), SI
 
-result346:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R8
-	SUBQ    BX, R8
-	CMPQ    BX, SI
-	JGE     empty349
+result370:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty373
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R8
-	MOVQ    known+40(FP), R12
-	SUBQ    $0x00000080, R12
-	CMPQ    R12, SI
-	CMOVQGT SI, R12
-	CMPQ    R8, R12
-	JGE     rows352
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows376
 
-row351:
-	MOVQ       128(R8), R11
+row375:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
 	IMULQ      AX, R11
-	MOVQ       (R8), R10
-	IMULQ      AX, R10
-	VCVTPH2PS  (R9)(R10*1), Y2
+	VCVTPH2PS  (R10)(R11*1), Y2
 	VCMPPS     $0x07, Y0, Y0, Y6
 	VCMPPS     $0x16, Y0, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y0, Y0
 	VBLENDVPS  Y3, Y8, Y4, Y4
-	PREFETCHT0 31(R9)(R11*1)
-	VCVTPH2PS  16(R9)(R10*1), Y2
+	PREFETCHT0 31(R10)(R12*1)
+	VCVTPH2PS  16(R10)(R11*1), Y2
 	VCMPPS     $0x07, Y1, Y1, Y6
 	VCMPPS     $0x16, Y1, Y2, Y3
 	VANDPS     Y6, Y3, Y3
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	ADDQ       $0x08, R8
-	CMPQ       R8, R12
-	JLT        row351
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row375
 
-rows352:
-	CMPQ R8, SI
-	JGE  rows354
+rows376:
+	CMPQ R9, DI
+	JGE  rows378
 
-row353:
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+row377:
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JGE       rows354
-	MOVQ      (R8), R10
-	IMULQ     AX, R10
-	VCVTPH2PS (R9)(R10*1), Y2
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JGE       rows378
+	MOVQ      (R9), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R10)(R11*1), Y2
 	VCMPPS    $0x07, Y0, Y0, Y6
 	VCMPPS    $0x16, Y0, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y0, Y0
 	VBLENDVPS Y3, Y8, Y4, Y4
-	VCVTPH2PS 16(R9)(R10*1), Y2
+	VCVTPH2PS 16(R10)(R11*1), Y2
 	VCMPPS    $0x07, Y1, Y1, Y6
 	VCMPPS    $0x16, Y1, Y2, Y3
 	VANDPS    Y6, Y3, Y3
 	VBLENDVPS Y3, Y2, Y1, Y1
 	VBLENDVPS Y3, Y8, Y5, Y5
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R8
-	CMPQ      R8, SI
-	JLT       row353
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       row377
 
-rows354:
+rows378:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
-	MOVQ         8(SP), R8
-	VMOVUPS      X0, (DX)(R8*2)
-	VMOVUPS      X1, 16(DX)(R8*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	VMOVUPS      X1, 16(BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none355
-	MOVQ         columns+72(FP), R8
-	SUBQ         (SP), R8
-	SHLQ         $0x03, R8
-	ADDQ         choice+80(FP), R8
-	MOVQ         DI, R10
-	SUBQ         start+16(FP), R10
-	SHRQ         $0x03, R10
-	IMULQ        choiceApart+88(FP), R10
-	ADDQ         R10, R8
-	MOVQ         8(SP), R10
+	JEQ          none379
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x00, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 64(R8)(R10*8)
-	MOVQ         8(SP), R10
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R9)(R11*8)
+	MOVQ         8(SP), R11
 	VEXTRACTI128 $0x01, Y5, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 96(R8)(R10*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none355:
-	JMP stored350
+none379:
+	JMP stored374
 
-empty349:
+empty373:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, (DX)(BX*2)
-	VMOVUPS   X1, 16(DX)(BX*2)
+	VMOVUPS   X0, (BX)
+	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none356
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R8
-	SUBQ      start+16(FP), R8
-	SHRQ      $0x03, R8
-	IMULQ     choiceApart+88(FP), R8
-	ADDQ      R8, BX
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, (BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 32(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 64(BX)(R8*8)
-	MOVQ      8(SP), R8
-	VMOVUPD   Y9, 96(BX)(R8*8)
+	JEQ       none380
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R9
+	SUBQ      start+16(FP), R9
+	SHRQ      $0x03, R9
+	IMULQ     choiceApart+88(FP), R9
+	ADDQ      R9, SI
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, (SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 32(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 64(SI)(R9*8)
+	MOVQ      8(SP), R9
+	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none356:
-stored350:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result346
-	JMP  over348
-	MOVQ DI, results+24(FP)
+none380:
+stored374:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result370
+	JMP  over372
+	MOVQ R8, results+24(FP)
 
-over348:
-	JMP done330
+over372:
+	JMP done354
 
-narrower345:
-	XORQ DX, DX
+narrower369:
+	XORQ BX, BX
 
-tile357:
-	MOVQ DX, 8(SP)
-	LEAQ (R8)(DX*2), R9
-	MOVQ to+56(FP), DX
-	MOVQ start+16(FP), DI
-	CMPQ DI, results+24(FP)
-	JGE  over363
-	MOVQ (DI), BX
-	SHLQ $0x03, BX
-	ADDQ positions+32(FP), BX
+tile381:
+	MOVQ   BX, 8(SP)
+	LEAQ   (R9)(BX*2), R10
+	MOVQ   to+56(FP), BX
+	IMUL3Q $+2, 8(SP), SI
+	ADDQ   SI, BX
+	MOVQ   start+16(FP), R8
+	CMPQ   R8, results+24(FP)
+	JGE    over387
+	MOVQ   (R8), SI
+	LEAQ   (CX)(SI*8), SI
 
-result361:
-	MOVQ    8(DI), SI
-	SHLQ    $0x03, SI
-	ADDQ    positions+32(FP), SI
-	MOVQ    SI, R10
-	SUBQ    BX, R10
-	CMPQ    BX, SI
-	JGE     empty364
+result385:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty388
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
-	MOVQ    BX, R10
-	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000080, R13
-	CMPQ    R13, SI
-	CMOVQGT SI, R13
-	CMPQ    R10, R13
-	JGE     rows367
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows391
 
-row366:
-	MOVQ       128(R10), R12
+row390:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
 	IMULQ      AX, R12
-	MOVQ       (R10), R11
-	IMULQ      AX, R11
-	VCVTPH2PS  (R9)(R11*1), Y1
+	VCVTPH2PS  (R10)(R12*1), Y1
 	VCMPPS     $0x07, Y0, Y0, Y3
 	VCMPPS     $0x16, Y0, Y1, Y2
 	VANDPS     Y3, Y2, Y2
 	VBLENDVPS  Y2, Y1, Y0, Y0
 	VBLENDVPS  Y2, Y8, Y4, Y4
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 15(R9)(R12*1)
-	ADDQ       $0x08, R10
-	CMPQ       R10, R13
-	JLT        row366
+	PREFETCHT0 15(R10)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row390
 
-rows367:
-	CMPQ R10, SI
-	JGE  rows369
+rows391:
+	CMPQ R11, DI
+	JGE  rows393
 
-row368:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+row392:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows369
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows393
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R10)(R12*1), Y1
 	VCMPPS    $0x07, Y0, Y0, Y3
 	VCMPPS    $0x16, Y0, Y1, Y2
 	VANDPS    Y3, Y2, Y2
 	VBLENDVPS Y2, Y1, Y0, Y0
 	VBLENDVPS Y2, Y8, Y4, Y4
 	VPSUBD    Y9, Y8, Y8
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row368
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row392
 
-rows369:
+rows393:
 	VCVTPS2PH    $0x00, Y0, X0
-	MOVQ         8(SP), R10
-	VMOVUPS      X0, (DX)(R10*2)
-	LEAQ         (CX)(BX*1), BX
+	VMOVUPS      X0, (BX)
+	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none370
-	MOVQ         columns+72(FP), R10
-	SUBQ         (SP), R10
-	SHLQ         $0x03, R10
-	ADDQ         choice+80(FP), R10
-	MOVQ         DI, R11
-	SUBQ         start+16(FP), R11
-	SHRQ         $0x03, R11
-	IMULQ        choiceApart+88(FP), R11
-	ADDQ         R11, R10
-	MOVQ         8(SP), R11
+	JEQ          none394
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x00, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, (R10)(R11*8)
-	MOVQ         8(SP), R11
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)(R12*8)
+	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X1
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y2
-	VPGATHERDQ   Y2, (BX)(X1*8), Y0
-	VMOVUPD      Y0, 32(R10)(R11*8)
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none370:
-	JMP stored365
+none394:
+	JMP stored389
 
-empty364:
+empty388:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
-	MOVQ      8(SP), BX
-	VMOVUPS   X0, (DX)(BX*2)
+	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none371
-	MOVQ      columns+72(FP), BX
-	SUBQ      (SP), BX
-	SHLQ      $0x03, BX
-	ADDQ      choice+80(FP), BX
-	MOVQ      DI, R10
-	SUBQ      start+16(FP), R10
-	SHRQ      $0x03, R10
-	IMULQ     choiceApart+88(FP), R10
-	ADDQ      R10, BX
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, (BX)(R10*8)
-	MOVQ      8(SP), R10
-	VMOVUPD   Y9, 32(BX)(R10*8)
+	JEQ       none395
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, (SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none371:
-stored365:
-	MOVQ SI, BX
-	ADDQ apart+64(FP), DX
-	ADDQ $0x08, DI
-	CMPQ DI, results+24(FP)
-	JLT  result361
-	JMP  over363
-	MOVQ DI, results+24(FP)
+none395:
+stored389:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result385
+	JMP  over387
+	MOVQ R8, results+24(FP)
 
-over363:
-	MOVQ (SP), DX
-	SUBQ $0x00000008, DX
-	CMPQ DX, 8(SP)
-	JNE  tile357
+over387:
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	CMPQ BX, 8(SP)
+	JNE  tile381
 
-done330:
+done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40625,7 +41600,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none372
+	JEQ       none396
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -40635,7 +41610,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none372:
+none396:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -40681,11 +41656,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole373
+	JGE    whole397
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole373:
+whole397:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40695,11 +41670,11 @@ whole373:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole374
+	JGE        whole398
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole374:
+whole398:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40708,11 +41683,11 @@ whole374:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole375
+	JGE       whole399
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole375:
+whole399:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40721,11 +41696,11 @@ whole375:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole376
+	JGE       whole400
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole376:
+whole400:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40734,11 +41709,11 @@ whole376:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole377
+	JGE       whole401
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole377:
+whole401:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -40748,11 +41723,11 @@ whole377:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole378
+	JGE        whole402
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole378:
+whole402:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40761,11 +41736,11 @@ whole378:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole379
+	JGE       whole403
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole379:
+whole403:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -40774,11 +41749,11 @@ whole379:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole380
+	JGE       whole404
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole380:
+whole404:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

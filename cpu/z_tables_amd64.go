@@ -266,11 +266,9 @@ var framedKernels = []framedKernel{
 var rowSums = []rowSum{
 	{
 		needs: AVX512, in: tensor.F32, out: tensor.F32, least: 1, run: sumRowsAVX512F32, chosen: sumChosenAVX512F32,
-		few: true,
 	},
 	{
 		needs: AVX512, in: tensor.F64, out: tensor.F64, least: 1, run: sumRowsAVX512F64, chosen: sumChosenAVX512F64,
-		few: true,
 	},
 	{
 		needs: AVX512, in: tensor.BF16, out: tensor.BF16, least: 1, run: sumRowsAVX512BF16, chosen: sumChosenAVX512BF16,
@@ -280,11 +278,9 @@ var rowSums = []rowSum{
 	},
 	{
 		needs: AVX2, in: tensor.F32, out: tensor.F32, least: 8, run: sumRowsAVX2F32, chosen: sumChosenAVX2F32,
-		few: true,
 	},
 	{
 		needs: AVX2, in: tensor.F64, out: tensor.F64, least: 4, run: sumRowsAVX2F64, chosen: sumChosenAVX2F64,
-		few: true,
 	},
 	{
 		needs: AVX2, in: tensor.BF16, out: tensor.BF16, least: 8, run: sumRowsAVX2BF16, chosen: sumChosenAVX2BF16,

@@ -49,6 +49,7 @@ func TestGridSampleOfChannelsLast(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range [][5]int64{ // channels, H and W, H and W of the output
 		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11}, {32, 9, 9, 5, 2},
+		{24, 5, 7, 9, 11}, {101, 9, 9, 5, 7}, {519, 5, 7, 4, 9},
 	} {
 		for _, volumes := range []bool{false, true} {
 			for _, dtype := range []string{"f32", "f64", "bf16"} {

@@ -15,6 +15,9 @@ func (s *rowSum) chosenFunction() {
 		name+" is "+"sumRows"+s.isa.name+s.out.name+", but adds of a row only elements whose rank is the number in sources that belongs to the row.",
 		"Ranks of rows lie ranksApart bytes apart.")
 	s.tile, s.advance = s.chosenTile, s.advanceSum
+	if !s.isa.masks {
+		s.positions = s.param("positions")
+	}
 	s.lists()
 	s.sourcesBeside()
 	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)

@@ -34,7 +34,9 @@ type rowSum struct {
 	terms    *storage // which terms are rounded to; nil: they are of the compute type
 	takesFew bool     // also columns that are less than a vector, where there are no masks
 
-	rows, stride, positions, begin, end, next, sources, to, columns reg.GPVirtual
+	rows, stride, begin, end, next, sources, to, columns reg.GPVirtual
+
+	positions operand.Op // a register or, where too few are left, the parameter's place
 
 	sums     value
 	upper    any               // where bf16 is taken apart: the bits of the odd elements
@@ -56,7 +58,7 @@ func (s *rowSum) function() {
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, s.out == s.compute
+	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
 	s.lists()
 	if s.out == bf16 {
 		if s.isa.masks {
@@ -95,7 +97,7 @@ func (s *rowSum) rarely(code func()) {
 // into the place of their lengths.
 func (s *rowSum) lists() {
 	s.stride = param(s.c, "stride")
-	if s.isa.masks {
+	if s.positions == nil {
 		s.positions = param(s.c, "positions")
 	}
 	for _, list := range [][2]string{{"positions", "known"}, {"start", "results"}} {
@@ -111,7 +113,7 @@ func (s *rowSum) sourcesBeside() {
 	c, none := s.c, s.newLabel("none")
 	s.sources = param(c, "sources")
 	branch(c.TESTQ, s.sources, s.sources, c.JEQ, none)
-	c.SUBQ(s.listed(), s.sources)
+	c.SUBQ(s.positions, s.sources)
 	c.Label(none)
 }
 
@@ -155,6 +157,9 @@ func (s *rowSum) ofEach() {
 	c, bytes := s.c, s.c.GP64()
 	result, tooMany, over := s.newLabel("result"), s.newLabel("tooMany"), s.newLabel("over")
 	c.MOVQ(s.param("to"), s.to)
+	if s.movesResults() {
+		s.advance(func(bytes int) { s.moveResults(bytes) })
+	}
 	c.MOVQ(s.param("start"), s.next)
 	branch(c.CMPQ, s.next, s.param("results"), c.JGE, over)
 	c.MOVQ(operand.Mem{Base: s.next}, s.begin)
@@ -181,14 +186,14 @@ func (s *rowSum) ofEach() {
 	c.Label(over)
 }
 
-// positionAt turns a number into the place of that position. Without masks registers are needed elsewhere.
+// positionAt turns a number into the place of that position.
 func (s *rowSum) positionAt(number reg.GPVirtual) {
-	if s.isa.masks {
-		s.c.LEAQ(operand.Mem{Base: s.positions, Index: number, Scale: 8}, number)
+	if first, ok := s.positions.(reg.GPVirtual); ok {
+		s.c.LEAQ(operand.Mem{Base: first, Index: number, Scale: 8}, number)
 		return
 	}
 	s.c.SHLQ(operand.Imm(3), number)
-	s.c.ADDQ(s.param("positions"), number)
+	s.c.ADDQ(s.positions, number)
 }
 
 // param is where a parameter lies that is looked at once a result or less often.

@@ -60,7 +60,7 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 	if factors != nil {
 		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[factors.size]
 		s.c.MOVQ(s.begin, at)
-		s.c.SUBQ(s.listed(), at)
+		s.c.SUBQ(s.positions, at)
 		s.c.SHRQ(operand.Imm(shift), at)
 		s.c.ADDQ(s.param("factors"), at)
 		begin = func(reg.GPVirtual) {

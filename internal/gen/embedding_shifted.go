@@ -11,17 +11,9 @@ import (
 
 // shifted is what a rowSum needs for them.
 type shifted struct {
-	left, moved operand.Mem    // columns that are left; how many columns the last vectors are moved by
-	lastRows    reg.GPVirtual  // rows, so moved
-	few         reg.VecVirtual // of less than a vector: which lanes are columns; else nil
-}
-
-// lists is where positions are.
-func (s *rowSum) listed() operand.Op {
-	if s.isa.masks {
-		return s.positions
-	}
-	return s.param("positions")
+	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
+	lastRows    reg.GPVirtual // rows, so moved
+	few         *fewColumns   // of less than a vector; else nil
 }
 
 // notDone is how many columns are left.
@@ -90,7 +82,7 @@ func (s *rowSum) lessThanTwo(tile string) {
 		c.JMP(operand.LabelRef(done))
 		c.Label(few)
 		s.shift(moved)
-		s.shifted.few = s.lanesBelow(s.shifted.left, s.vector())
+		s.beginFew()
 		s.ofEach()
 		s.shifted.few = nil
 		c.Label(done)
@@ -111,9 +103,7 @@ func (s *rowSum) load(from memory) reg.VecVirtual {
 	if s.shifted.few == nil {
 		return s.out.load(s.kernel, from)
 	}
-	v := s.vector()
-	s.emit(s.ps("VMASKMOV"), from, s.shifted.few, v)
-	return v
+	return s.loadFew(from)
 }
 
 // shift moves the last vectors by so many columns.
@@ -133,6 +123,16 @@ func (s *rowSum) fixed() int {
 	return s.group - min(2, s.group)
 }
 
+// movesResults reports whether all vectors of a tile are moved, and so places of results.
+func (s *rowSum) movesResults() bool { return s.fixed() == 0 }
+
+// moveResults moves to where columns that are moved are stored, by so many bytes of each.
+func (s *rowSum) moveResults(bytes int) {
+	moved := s.c.GP64()
+	s.c.IMUL3Q(operand.I32(bytes), s.shifted.moved, moved)
+	s.c.ADDQ(moved, s.to)
+}
+
 // shiftedPlace is a place, moved with the vector v by columns of a size.
 func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
 	if v >= s.fixed() {
@@ -143,23 +143,25 @@ func (s *rowSum) shiftedPlace(at operand.Mem, v, size int) memory {
 	return memory{at}
 }
 
-// storeTile stores vectors of a tile, whose elements have a size. Those stored around the caches are not moved.
-func (s *rowSum) storeTile(packed []reg.Register, from, to, size int) {
-	first := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}
-	fixed := max(from, s.fixed())
-	if fixed >= to {
-		s.storeEither(packed, first, s.ifStream)
-		return
+// storeTile stores vectors of a tile, whose elements have a size, before what done labels. Where they are
+// stored around the caches none is moved.
+func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done string) {
+	first, around := memory{operand.Mem{Base: s.to, Disp: from * s.lanes * size}}, s.newLabel("around")
+	s.rarely(func() {
+		s.c.Label(around)
+		s.putBy("VMOVNTDQ", packed, first)
+		s.c.JMP(operand.LabelRef(done))
+	})
+	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
+	fixed := to
+	if !s.movesResults() {
+		fixed = min(to, max(from, s.fixed()))
 	}
-	around, done := s.newLabel("around"), s.newLabel("stored")
-	s.ifStream(around)
 	registers := len(packed) * (fixed - from) / (to - from)
 	s.put(packed[:registers], first)
-	s.put(packed[registers:], s.placeOf(fixed, size))
-	s.c.JMP(operand.LabelRef(done))
-	s.c.Label(around)
-	s.putBy("VMOVNTDQ", packed, first)
-	s.c.Label(done)
+	if fixed < to {
+		s.put(packed[registers:], s.placeOf(fixed, size))
+	}
 }
 
 // forget clears the sums of columns that the tile before has added to what is there.

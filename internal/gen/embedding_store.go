@@ -34,17 +34,18 @@ func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
-		s.when(sumBF16|sumF16, func() {
-			s.storeZeros(zero, f16.size)
-			s.c.JMP(operand.LabelRef(stored))
-		})
+		narrow := s.newLabel("narrow")
+		branch(s.c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), s.c.JNE, narrow)
+		s.storeZeros(zero, s.out.size, stored)
+		s.c.Label(narrow)
+		s.storeZeros(zero, f16.size, stored)
+		return
 	}
-	s.storeZeros(zero, s.out.size)
-	s.c.JMP(operand.LabelRef(stored))
+	s.storeZeros(zero, s.out.size, stored)
 }
 
-// storeZeros stores zeros of a size.
-func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
+// storeZeros stores zeros of a size, then goes on.
+func (s *rowSum) storeZeros(zero reg.VecVirtual, size int, stored string) {
 	var zeros []reg.Register
 	for bytes := s.group * s.lanes * size; bytes > 0; bytes -= s.isa.bytes {
 		if bytes >= s.isa.bytes {
@@ -53,12 +54,8 @@ func (s *rowSum) storeZeros(zero reg.VecVirtual, size int) {
 			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
 		}
 	}
-	s.storeTile(zeros, 0, s.group, size)
-}
-
-// ifStream jumps where stores go around the caches.
-func (s *rowSum) ifStream(around string) {
-	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
+	s.storeTile(zeros, 0, s.group, size, stored)
+	s.c.JMP(operand.LabelRef(stored))
 }
 
 // finishSpecial stores sums as they are (wide), or divides them and adds what is
@@ -73,7 +70,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 		case s.tail != nil:
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), r, s.shifted.few, to)
+			s.emit(s.ps("VMASKMOV"), r, s.shifted.few.lanes, to)
 		default:
 			s.emit(s.ps("VMOVU"), r, to)
 		}
@@ -81,7 +78,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
-	if s.narrows() && s.shifted.few == nil {
+	if s.narrows() {
 		s.storeNarrow(sum, sumBF16, bf16, stored)
 		s.storeNarrow(sum, sumF16, f16, stored)
 	}
@@ -104,7 +101,11 @@ func (s *rowSum) place(v int) memory { return s.placeOf(v, s.out.size) }
 
 // placeOf is that of elements of a size.
 func (s *rowSum) placeOf(v, size int) memory {
-	return s.shiftedPlace(operand.Mem{Base: s.to, Disp: v * s.lanes * size}, v, size)
+	at := operand.Mem{Base: s.to, Disp: v * s.lanes * size}
+	if s.movesResults() {
+		return memory{at}
+	}
+	return s.shiftedPlace(at, v, size)
 }
 
 // addThere adds what is stored to sums.
@@ -179,9 +180,11 @@ func (s *rowSum) round(sum value) {
 		case s.tail != nil:
 			s.out.masked(s.kernel, packed, s.place(v))
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), packed[0], s.shifted.few, s.place(v))
+			s.storeFew(packed[0], s.place(v))
 		default:
-			s.storeTile(packed, v, v+step, s.out.size)
+			stored := s.newLabel("stored")
+			s.storeTile(packed, v, v+step, s.out.size, stored)
+			s.c.Label(stored)
 		}
 	}
 }

@@ -32,14 +32,8 @@ func (k *kernel) write(t *storage, packed []reg.Register) {
 		t.masked(k, packed, to)
 		return
 	}
-	k.storeEither(packed, to, func(around string) { k.jumpIf("stream", around) })
-}
-
-// storeEither stores registers one after the other, around the caches where a
-// jump is taken.
-func (k *kernel) storeEither(packed []reg.Register, to memory, jump func(around string)) {
 	around, done := k.newLabel("around"), k.newLabel("stored")
-	jump(around)
+	k.jumpIf("stream", around)
 	k.put(packed, to)
 	k.c.JMP(operand.LabelRef(done))
 	k.c.Label(around)
