@@ -263,6 +263,7 @@ CODED = {
     "raised scales": ({"granularity": "per_token", "eps": 0.02}, True),
     "bounds": ({"granularity": "per_token", "hp_value_ub": 1.0}, False),
     "rounded scales": ({"granularity": "per_token", "scale_precision": torch.bfloat16}, False),
+    "zero points": ({"granularity": "per_token", "is_symmetric": False}, False),
 }
 
 
@@ -288,6 +289,13 @@ def test_codes_come_from_the_observer_that_has_taken_the_place_of_the_first():
     fake.activation_post_process = isobit.nn.MinMaxObserver(quant_min=-8, quant_max=7, **symmetric)
     layer = isobit.nn.FakeQuantizedLinear(10, 3, activation_fake_quantizer=fake, weight_fake_quantizer=of(CONFIG_INT8))
     assert_same(layer.eval().served()(X).detach(), layer(X).detach())
+
+
+@pytest.mark.parametrize("rounding", ("nearest", "reciprocal"))
+def test_codes_do_not_come_with_their_scale_where_they_are_rounded_otherwise(rounding):
+    symmetric = {"dtype": torch.int8, "qscheme": torch.per_tensor_symmetric, "rounding": rounding}
+    codes, _ = FakeQuantize(isobit.nn.MinMaxObserver, is_dynamic=True, **symmetric).codes_for(X)
+    assert (codes is None) == (rounding == "reciprocal")
 
 
 def test_codes_come_from_the_parameters_that_a_subclass_chooses():

@@ -5,6 +5,7 @@ import inspect
 import pickle
 
 import isobit
+import numpy as np
 import pytest
 import torch
 import torch.ao.quantization as ao
@@ -179,6 +180,8 @@ def test_eps_and_arguments():
     for given in ({}, {"quant_min": 0, "quant_max": 255}, {"quant_min": -7, "quant_max": 9, "dtype": torch.qint8}):
         ours, theirs = (of(reduce_range=True, **given) for of in (MinMaxObserver, ao.MinMaxObserver))
         assert (ours.quant_min, ours.quant_max) == (theirs.quant_min, theirs.quant_max)
+    assert MinMaxObserver(torch.int8, quant_min=-5, quant_max=0).scheme.quant_max == 0  # the largest code may be 0
+    assert MinMaxObserver(reduce_range=np.True_).quant_max == 127  # a truth value of numpy's is one
     for message, bad in (
         ("want one of", {"qscheme": torch.per_channel_affine_float_qparams}),
         ("want -128 <= quant_min", {"quant_min": 9, "quant_max": 3, "dtype": torch.int8}),
