@@ -52,10 +52,10 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 	branch(c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), c.JNE, rounded)
 	s.rarely(func() {
 		c.Label(rounded)
-		for _, t := range []*storage{bf16, f16} {
-			s.when(map[*storage]int{bf16: sumBF16, f16: sumF16}[t], func() {
-				s.terms = t
-				s.addRows(sum, t)
+		for _, n := range narrower {
+			s.when(n.bit, func() {
+				s.terms = n.to
+				s.addRows(sum, n.to)
 				s.terms = nil
 				c.JMP(operand.LabelRef(summed))
 			})
@@ -65,13 +65,13 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 
 // roundTerm rounds a vector to the type of terms. Of bf16 NaNs stay, as parameters sees to.
 func (s *rowSum) roundTerm(x reg.VecVirtual) {
-	r := s.vector()
 	if s.terms == f16 {
 		narrow := s.half()
 		s.emit("VCVTPS2PH", nearestEven, x, narrow)
 		s.emit("VCVTPH2PS", narrow, x)
 		return
 	}
+	r := s.vector()
 	s.emit("VPSRLD", 16, x, r)
 	s.emit(s.bits("VPAND"), s.constant(uint32(1)), r, r)
 	s.emit("VPADDD", s.constant(halfLess), x, x)

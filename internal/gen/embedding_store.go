@@ -79,11 +79,18 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 	s.c.Label(narrow)
 	s.when(sumDivide, func() { s.divide(sum) })
 	if s.narrows() {
-		s.storeNarrow(sum, sumBF16, bf16, stored)
-		s.storeNarrow(sum, sumF16, f16, stored)
+		for _, n := range narrower {
+			s.storeNarrow(sum, n.bit, n.to, stored)
+		}
 	}
 	s.when(sumAccumulate, func() { s.addThere(sum) })
 }
+
+// narrower are the types that results may have beside rows of others, with the bits that ask for them.
+var narrower = []struct {
+	bit int
+	to  *storage
+}{{sumBF16, bf16}, {sumF16, f16}}
 
 // storeNarrow stores sums in a type that is not the rows', where a bit of the mode asks for it.
 func (s *rowSum) storeNarrow(sum value, bit int, t *storage, stored string) {
