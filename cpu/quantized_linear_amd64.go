@@ -34,8 +34,14 @@ type dotKernel struct {
 }
 
 var (
-	vnni = dotKernel{[4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4}, correctionVNNI, scaleSumsAVX512, 1, false}
-	avx2 = dotKernel{[4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4}, nil, scaleSumsAVX2, 16, true}
+	vnni = dotKernel{
+		dots:    [4]dotTiles{dotVNNIRows1, dotVNNIRows2, dotVNNIRows3, dotVNNIRows4},
+		correct: correctionVNNI, scale: scaleSumsAVX512, step: 1,
+	}
+	avx2 = dotKernel{
+		dots:  [4]dotTiles{dotAVX2Rows1, dotAVX2Rows2, dotAVX2Rows3, dotAVX2Rows4},
+		scale: scaleSumsAVX2, step: 16, alone: true,
+	}
 )
 
 const (

@@ -76,9 +76,8 @@ func (k *kernel) quickBlocks(n reg.GPVirtual) {
 
 // quickLoop is loop for quick codes.
 func (k *kernel) quickLoop(n reg.GPVirtual, body func(k *kernel)) {
-	group := k.group
 	k.quickly(func() { k.loop(n, k.group*k.lanes, body) })
-	if k.quickGroup() > group {
+	if k.quickGroup() > k.group {
 		k.uniform() // which had no registers meanwhile
 	}
 }
