@@ -12,6 +12,12 @@ var alignAttr = attr{
 	doc: "whether -1 and 1 are the centres of the outermost pixels, or their edges",
 }
 
+// The places of affineGrid's arguments.
+const (
+	affineTheta = iota
+	affineOutput
+)
+
 // affineGrid spreads a grid over [-1, 1] and maps it by theta.
 var affineGrid = op{
 	name: "affine_grid", category: Sampling,
@@ -58,7 +64,7 @@ func buildAffine(pl *plan) error {
 	g := affineOf(p, "grid")
 	parts := ceilDiv(g.positions(), affinePart)
 	part := func(c *call, w *worker, number int64) {
-		theta, grid, image := &c.args[0], &c.args[1], number/parts
+		theta, grid, image := &c.args[affineTheta], &c.args[affineOutput], number/parts
 		size := theta.DType.Size()
 		kernel(g.run(w, grid, image, number%parts*affinePart, affinePart), cpu.Rows{
 			Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},

@@ -7,6 +7,12 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of affineGridBackward's arguments.
+const (
+	affineGradGrid = iota
+	affineGradTheta
+)
+
 // affineGridBackward gives the gradient of theta: sums over the positions of
 // an image in Stripe order.
 //
@@ -53,7 +59,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	pl.workspace = roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
 	results := func(c *call) []C { return valuesIn[C](c.workspace, sums*blocks) }
 	part := func(c *call, w *worker, number int64) {
-		gradGrid := &c.args[0]
+		gradGrid := &c.args[affineGradGrid]
 		kernel(g.run(w, gradGrid, number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
 	join := func(c *call, w *worker, sum int64) {
@@ -64,7 +70,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 		}
 		v := cpu.BlockOf[C](&w.scratch, 0, 1)
 		v[0] = tree.Sum()
-		gradTheta := &c.args[1]
+		gradTheta := &c.args[affineGradTheta]
 		cpu.Store(cpu.Span{P: unsafe.Add(gradTheta.Data, elementOffset(gradTheta, sum)*gradTheta.DType.Size()), DType: gradTheta.DType}, v)
 	}
 	pl.run = func(c *call) error {

@@ -14,6 +14,13 @@ var boundsAttr = attr{
 	doc: "an index that names no row: is an error before anything is written (on a GPU it stops the context), or counts for nothing (a row of zeros in embedding)",
 }
 
+// The places of embedding's arguments; embeddingRenorm and bags begin with the same two.
+const (
+	embeddingWeight = iota
+	embeddingIndices
+	embeddingOutput
+)
+
 // embedding copies the rows of weight that indices name.
 var embedding = op{
 	name: "embedding", category: Embedding,
@@ -72,7 +79,7 @@ type rowLookup struct {
 }
 
 func (e *rowLookup) run(c *call) error {
-	weight, indices := &c.args[0], &c.args[1]
+	weight, indices := &c.args[embeddingWeight], &c.args[embeddingIndices]
 	n, columns := indices.NumElements(), weight.Shape[1]
 	c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, e.job)
 	return nil
@@ -105,7 +112,7 @@ func rowCheck() func(c *call) error {
 }
 
 func checkRows(c *call, search cpu.IndexSearch) error {
-	weight, indices := &c.args[0], &c.args[1]
+	weight, indices := &c.args[embeddingWeight], &c.args[embeddingIndices]
 	rows, at := weight.Shape[0], int64(-1)
 	switch {
 	case !indices.IsContiguous():
@@ -159,7 +166,7 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 // copyRows copies the rows of one job. Indices that were not checked may name
 // none: theirs are zeros.
 func (e *rowLookup) copyRows(c *call, w *worker, number int64) {
-	weight, indices, y := &c.args[0], &c.args[1], &c.args[2]
+	weight, indices, y := &c.args[embeddingWeight], &c.args[embeddingIndices], &c.args[embeddingOutput]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
 	r := &w.ownArgs().copies
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: e.stream}

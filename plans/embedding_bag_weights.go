@@ -5,6 +5,15 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of embeddingBagWeights' arguments.
+const (
+	bagWeightsGradOutput = iota
+	bagWeightsTable
+	bagWeightsIndices
+	bagWeightsOffsets
+	bagWeightsOutput
+)
+
 // embeddingBagWeights is the gradient of a bag's per_sample_weights: the
 // product of the bag's gradient and the row that the index names.
 var embeddingBagWeights = op{
@@ -64,7 +73,7 @@ type bagWeights struct {
 }
 
 func (e *bagWeights) bags(c *call) bags {
-	weight, indices, offsets := &c.args[1], &c.args[2], &c.args[3]
+	weight, indices, offsets := &c.args[bagWeightsTable], &c.args[bagWeightsIndices], &c.args[bagWeightsOffsets]
 	return newBags(indices, offsets, e.count, e.positions, weight.Shape[0], e.padding)
 }
 
@@ -80,7 +89,7 @@ func (e *bagWeights) run(c *call) error {
 
 // someProducts computes the gradients at some positions, whichever bags they are in.
 func (e *bagWeights) someProducts(c *call, w *worker, number int64) {
-	gradOutput, weight, out := &c.args[0], &c.args[1], &c.args[4]
+	gradOutput, weight, out := &c.args[bagWeightsGradOutput], &c.args[bagWeightsTable], &c.args[bagWeightsOutput]
 	b, p := e.bags(c), &w.ownArgs().pairs
 	*p = cpu.RowPairs{X: matrixOf(gradOutput), Y: matrixOf(weight), N: weight.Shape[1], Scratch: &w.scratch}
 	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)

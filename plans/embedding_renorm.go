@@ -70,7 +70,7 @@ type renorm struct {
 
 // run marks the rows that are named, of which each is scaled once.
 func (e *renorm) run(c *call) error {
-	weight, indices := &c.args[0], &c.args[1]
+	weight, indices := &c.args[embeddingWeight], &c.args[embeddingIndices]
 	named := c.workspace[:weight.Shape[0]]
 	clear(named)
 	for i := range indices.NumElements() {
@@ -84,7 +84,7 @@ func (e *renorm) run(c *call) error {
 
 // scaleNamed scales those of some rows that are marked.
 func (e *renorm) scaleNamed(c *call, w *worker, number int64) {
-	weight := &c.args[0]
+	weight := &c.args[embeddingWeight]
 	stop := min((number+1)*e.perJob, weight.Shape[0])
 	for row := number * e.perJob; row < stop; row++ {
 		skipped := bytes.IndexByte(c.workspace[row:stop], 1)

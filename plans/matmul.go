@@ -7,6 +7,14 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of matmul's arguments.
+const (
+	matmulInput = iota
+	matmulOther
+	matmulBias
+	matmulOutput
+)
+
 // matmul multiplies matrices, or as many pairs of them as there are batches
 // (NUMERICS.md, section 8).
 //
@@ -116,7 +124,7 @@ func buildMatmul(pl *plan) error {
 }
 
 func (mm *matmulPlan) run(c *call) error {
-	if mm.transposed && (mm.others || c.args[1].Stride(2) != 1) {
+	if mm.transposed && (mm.others || c.args[matmulOther].Stride(2) != 1) {
 		c.parallel(ceilDiv(mm.batch, cpu.BatchProducts), mm.batch*(mm.m*mm.k+mm.k*mm.n+mm.m*mm.n), mm.small)
 		return nil
 	}
@@ -141,7 +149,8 @@ func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
 	across, down, batch := number%mm.across, number/mm.across%mm.down, number/mm.across/mm.down*mm.together
 	t := &w.ownArgs().matmul
 	*t = cpu.MatmulTile{
-		Input: batchOf(&c.args[0], batch), Other: batchOf(&c.args[1], batch), Y: batchOf(&c.args[3], batch), Bias: vectorOf(&c.args[2]),
+		Input: batchOf(&c.args[matmulInput], batch), Other: batchOf(&c.args[matmulOther], batch),
+		Y: batchOf(&c.args[matmulOutput], batch), Bias: vectorOf(&c.args[matmulBias]),
 		K: mm.k, Far: mm.far, Scratch: &w.scratch,
 	}
 	if mm.bytes > 0 {
@@ -155,9 +164,9 @@ func (mm *matmulPlan) tile(c *call, w *worker, number int64) {
 	t.Y, t.Bias = t.Y.From(row, column), t.Bias.At(column)
 	mm.Run(t)
 	for range min(mm.together, mm.batch-batch) - 1 {
-		t.Input.P = unsafe.Add(t.Input.P, batchStep(&c.args[0]))
-		t.Other.P = unsafe.Add(t.Other.P, batchStep(&c.args[1]))
-		t.Y.P = unsafe.Add(t.Y.P, batchStep(&c.args[3]))
+		t.Input.P = unsafe.Add(t.Input.P, batchStep(&c.args[matmulInput]))
+		t.Other.P = unsafe.Add(t.Other.P, batchStep(&c.args[matmulOther]))
+		t.Y.P = unsafe.Add(t.Y.P, batchStep(&c.args[matmulOutput]))
 		mm.Run(t)
 	}
 }
@@ -172,8 +181,8 @@ const leastProducts = 8
 func (mm *matmulPlan) products(c *call, w *worker, number int64) {
 	b, first := &w.ownArgs().products, number*cpu.BatchProducts
 	*b = cpu.MatmulBatch{
-		Input: batchOf(&c.args[0], first), Other: batchOf(&c.args[1], first), Y: batchOf(&c.args[3], first),
-		InputNext: batchStep(&c.args[0]), OtherNext: batchStep(&c.args[1]), YNext: batchStep(&c.args[3]),
+		Input: batchOf(&c.args[matmulInput], first), Other: batchOf(&c.args[matmulOther], first), Y: batchOf(&c.args[matmulOutput], first),
+		InputNext: batchStep(&c.args[matmulInput]), OtherNext: batchStep(&c.args[matmulOther]), YNext: batchStep(&c.args[matmulOutput]),
 		M: mm.m, N: mm.n, K: mm.k, Count: min(cpu.BatchProducts, mm.batch-first), Scratch: &w.scratch,
 	}
 	mm.Batch(b)
