@@ -85,6 +85,7 @@ func loadI64[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 	}
 }
 
+// The two types of 16 bits have loops of their own: in one over both, Go would find Float32 anew for each element.
 func loadF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 	for i := range dst {
 		dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride))).Float32())
