@@ -60,7 +60,7 @@ func testComparisons[T Number](t *testing.T, values ...T) {
 	}
 }
 
-// TestLogic holds operations on truth values to Go's.
+// TestLogic holds operations on truth values, on every instruction set and in every form, to Go's.
 func TestLogic(t *testing.T) {
 	defer cpu.Limit(cpu.Best())
 	for name, c := range map[string]struct {
@@ -76,15 +76,17 @@ func TestLogic(t *testing.T) {
 			for j := range x {
 				x[j], y[j] = uint8(j*7/3%2), uint8(j*j/5%2)
 			}
-			for i, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}, {n, n}, {n, 1}, {1, n}} {
-				cpu.Limit([]cpu.ISA{cpu.AVX2, cpu.Best()}[i/3])
-				z := make([]uint8, n+2)
-				z[0], z[n+1] = 7, 7
-				c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
-				require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
-				for j, got := range z[1 : n+1] {
-					if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {
-						t.Fatalf("%s, number %d of %v, is %d", name, j, numbers, got)
+			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
+				for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+					cpu.Limit(isa)
+					z := make([]uint8, n+2)
+					z[0], z[n+1] = 7, 7
+					c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
+					require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+					for j, got := range z[1 : n+1] {
+						if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {
+							t.Fatalf("%s, number %d of %v, is %d (%v)", name, j, numbers, got, isa)
+						}
 					}
 				}
 			}
