@@ -202,6 +202,20 @@ def test_zero_points_of_float8_are_known():
         assert isobit.quantize_per_channel(x, scale, None, *at).shape == (4, 6)
 
 
+@pytest.mark.parametrize("rows", ((5,), (2, 5), (1,)))
+def test_the_gradients_of_linear_lie_as_torchs(rows):
+    """With values and without: a compiled program goes by the strides that it was traced with."""
+
+    def strides(linear):
+        tensors = [torch.ones(*shape, requires_grad=True) for shape in ((*rows, 7), (3, 7), (3,))]
+        return [g.stride() for g in torch.autograd.grad(linear(*tensors).square().sum(), tensors)]
+
+    want = strides(torch.nn.functional.linear)
+    assert strides(isobit.linear) == want
+    with FakeTensorMode():
+        assert strides(isobit.linear) == want
+
+
 # FakeTensorMode with and without symbols: those of torch.export, and of who estimates what a program takes.
 WITHOUT_VALUES = {
     "meta": lambda: torch.device("meta"),

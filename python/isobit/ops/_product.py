@@ -14,6 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from .. import _C
 from .._autograd import eager_function, elsewhere
 from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
+from .._known import is_true
 from .._op import Op
 from .._transforms import is_traced
 from .._vmap import Dims, front, register
@@ -33,6 +34,16 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     wanted = ctx.needs_input_grad  # where weights are frozen, no activation is kept for them
     ctx.save_for_backward(input if wanted[1] else None, other if wanted[0] else None)
     save_for_jvp(ctx, input, other)
+
+
+def _setup_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _setup_context(ctx, inputs, output)
+    ctx.other_is_transposed = _is_transposed(inputs[1])
+
+
+def _is_transposed(t: Tensor) -> bool:
+    """Whether a tensor is a matrix that lies column after column, as the transpose of a weight does."""
+    return t.dim() == 2 and is_true(t.stride(0) == 1) and is_true(t.stride(1) == t.shape[0])
 
 
 def as_matrix(t: Tensor) -> Tensor:
@@ -60,7 +71,11 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
     wanted = asked(ctx, grad)
     grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
-    grad_other = product(input.transpose(-1, -2), grad) if wanted[1] else None
+    grad_other = None
+    if wanted[1] and ctx.other_is_transposed:  # so is its gradient, as in torch
+        grad_other = product(grad.t(), input).t()
+    elif wanted[1]:
+        grad_other = product(input.transpose(-1, -2), grad)
     grad_bias = row_sums(as_matrix(grad), ctx.bias_type) if wanted[2] else None
     return grad_input, grad_other, grad_bias
 
@@ -86,7 +101,7 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
     return OP.raw(x.flatten(0, 1), w.flatten(0, 1), bias).unflatten(0, (size, x.shape[1])), 0
 
 
-OP.differentiable(_setup_context, _backward, _jvp, again=True)
+OP.differentiable(_setup_product, _backward, _jvp, again=True)
 register(OP, _vmap)
 _direct, _transposed = OP.direct, OP.transposed
 
