@@ -31,6 +31,17 @@ def narrowed(*tensors: Tensor | None) -> tuple[Any, ...]:
     )
 
 
+def stacked(tensors: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    """torch.stack of tensors of one type. Within autocast it takes, of floats narrower than float32, autocast's alone."""
+    first = tensors[0]
+    kind, dtype = first.device.type, first.dtype
+    if not _is_on(kind) or not dtype.is_floating_point:
+        return torch.stack(tensors)
+    if dtype in (torch.float32, torch.float64, torch.get_autocast_dtype(kind)):
+        return torch.stack(tensors)
+    return torch.stack([t.float() for t in tensors]).to(dtype)
+
+
 def widened(*tensors: Tensor, promotes_on: str = "") -> tuple[Tensor, ...]:
     """As torch's functions that autocast gives float32 in place of 16-bit types: always on the CPU, and on a device
     that promotes where one of the tensors is float32."""

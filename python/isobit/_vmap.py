@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ._autocast import stacked
 from ._checks import MAX_DIMS
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def loop(op: Op, size: int, in_dims: Dims, *args: Any) -> Any:
         return (y[:0] if isinstance(y, Tensor) else tuple(t[:0] for t in y)), dims
     results = [at(i) for i in range(size)]
     if isinstance(results[0], Tensor):
-        return torch.stack(results), 0
-    return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+        return stacked(results), 0
+    return tuple(stacked(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
 
 
 def front(x: Tensor, dim: int | None, size: int) -> Tensor:

@@ -131,6 +131,17 @@ def test_what_is_widened_has_the_bits_of_float32():
     assert_same(out, isobit.grid_sample(half.float(), grid.float()))
 
 
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
+def test_a_batch_of_calls_keeps_its_type(dtype):
+    """torch.stack, which vmap ends with, takes no float16 where autocast has bfloat16."""
+    table, bags = W.to(dtype, copy=True).requires_grad_(), torch.tensor([[[1, 2]], [[3, 0]]])
+    want = isobit.embedding_bag(bags.flatten(0, 1), table, mode="sum")[:, None]
+    with torch.autocast("cpu", torch.bfloat16):
+        y = torch.vmap(lambda bag: isobit.embedding_bag(bag, table, mode="sum"))(bags)
+    assert_same(y, want)
+    assert_same(*(torch.autograd.grad(t.sum(), table)[0] for t in (y, want)))
+
+
 def test_products_with_out_are_outside_of_autocast():
     """As torch's calls with out=: the types of the arguments are the result's, in eager code and in compiled code."""
     out, want = torch.empty(3, 5), isobit.matmul(X, W.t())
