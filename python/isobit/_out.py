@@ -24,6 +24,8 @@ def check_not_inference(named: str, t: torch.Tensor) -> None:
 
 def check_out(name: str, out: Any, *inputs: Any) -> None:
     """out= has no gradient, and outside of inference mode it is no tensor from there, as in torch."""
+    if not is_dynamo_compiling() and _has_address(out) and out._is_zerotensor():
+        raise RuntimeError(f"{name}: out is a ZeroTensor, which has no memory; want a clone of it")
     if has_tangent(out, *inputs):
         raise RuntimeError(f"{name}: out= does not work with forward-mode derivatives; use the result")
     if wants_gradient(out, *inputs):

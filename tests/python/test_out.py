@@ -218,3 +218,12 @@ def test_out_of_products_has_memory():
         isobit.matmul(draw(6, 8), draw(8, 5), out=out)
     out.untyped_storage().resize_(out.nbytes)
     assert isobit.matmul(draw(6, 8), draw(8, 5), out=out) is out
+
+
+def test_out_is_no_zero_tensor():
+    """Torch's own, which autograd makes of gradients that are 0, has no memory."""
+    out = torch._efficientzerotensor((4, 6), dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="^quantize_per_tensor: out is a ZeroTensor, .* want a clone of it"):
+        isobit.quantize_per_tensor(X, 0.5, 0, -8, 7, torch.int8, out=out)
+    with pytest.raises(RuntimeError, match="^matmul: out is a ZeroTensor, .* want a clone of it"):
+        isobit.matmul(draw(6, 8), draw(8, 5), out=torch._efficientzerotensor((6, 5)))
