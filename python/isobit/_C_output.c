@@ -208,6 +208,18 @@ static PyObject *list_of(const int64_t *extents, int n) {
   return list;
 }
 
+static int check_extents(call *c, const op_tensor *t, const shape *s) {
+  int d = 0;
+  while (d < s->rank && s->extents[d] >= 0) d++;
+  if (d == s->rank) return 0;
+  PyObject *list = list_of(s->extents, s->rank);
+  c->missed = !c->strict;
+  if (list)
+    PyErr_Format(PyExc_ValueError, "%s: %s has shape %S; want no negative extent", c->op->name, t->marked, list);
+  Py_XDECREF(list);
+  return -1;
+}
+
 /* Takes an output that the caller gave, of the type and the shape that a new one would have. */
 static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype) {
   const tensor_arg *a = &c->args[i];
@@ -279,6 +291,7 @@ int make_output(call *c, int i, PyObject *given) {
     PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->marked, MAX_RANK);
     return -1;
   }
+  if (check_extents(c, t, &s)) return -1;
   if ((dtype = pack(c, &packed, &s, dtype)) < 0) return -1;
   if (given && given != Py_None) {
     c->given[i] = 1;

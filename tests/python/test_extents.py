@@ -43,3 +43,16 @@ def test_a_result_that_no_memory_holds_says_its_shape():
     """Its strides, which went beyond 64 bits, made torch say that a number is negative."""
     with pytest.raises(RuntimeError, match=r"\[1, 2147483648, 2147483648, 2\]"):
         isobit.affine_grid(torch.zeros(1, 2, 3), [1, 1, 2**31, 2**31])
+
+
+@pytest.mark.parametrize("device", ("cpu", "meta"))
+def test_a_negative_extent_is_said_by_the_ops_of_torch(device):
+    """To which no function of ours comes first."""
+    ops, indices = torch.ops.isobit, torch.zeros(2, dtype=torch.int64, device=device)
+    for words, call in (
+        (r"affine_grid: grid has shape \[2, -4, 3, 2\]", lambda t: ops.affine_grid(t(2, 2, 3), [2, 1, -4, 3])),
+        (r"affine_grid_backward: .* \[2, -2, 3\]", lambda t: ops.affine_grid_backward(t(2, 4, 4, 2), [2, -2, 3])),
+        (r"embedding_backward: grad_weight .* \[-1, 4\]", lambda t: ops.embedding_backward(t(2, 4), indices, -1)),
+    ):
+        with pytest.raises(ValueError, match=f"^{words}; want no negative extent$"):
+            call(lambda *shape: torch.zeros(shape, device=device))
