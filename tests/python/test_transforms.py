@@ -69,6 +69,18 @@ def test_compiled_gradients_through_vmap_are_refused():
             compiled(draw(2, 5, 6))
 
 
+def test_sparse_gradients_through_vmap_are_refused():
+    table, bags = draw(5, 4), torch.tensor([[0, 1], [2, 2]])
+    for name, f in (
+        ("embedding", lambda w, i: isobit.embedding(i, w, sparse=True)),
+        ("embedding_bag", lambda w, i: isobit.embedding_bag(i[None], w, sparse=True)),
+    ):
+        gradient = grad(lambda w, i, f=f: f(w, i).sum())
+        with pytest.raises(NotImplementedError, match=f"^{name}: vmap has no sparse gradients; want sparse=False"):
+            vmap(gradient, (None, 0))(table, bags)
+        assert gradient(table, bags[0]).is_sparse
+
+
 def test_the_ops_of_torch_within_its_transforms():
     """torch.library gives its own ops no derivative there."""
     ops = torch.ops.isobit

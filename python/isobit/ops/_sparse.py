@@ -5,12 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 # Marking rows is faster than sorting indices: up to so many rows for an index, from so many indices on, or where a row
 # is left out.
 _DENSE = 20
 _MANY = 256
+
+
+def check_unmapped(op: str, *tensors: Tensor) -> None:
+    """Raises within vmap, which has no batches of sparse tensors."""
+    if not is_dynamo_compiling() and any(_is_mapped(t) for t in tensors):
+        raise NotImplementedError(f"{op}: vmap has no sparse gradients; want sparse=False")
+
+
+def _is_mapped(t: Tensor) -> bool:
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(t) and not functorch.is_batchedtensor(t):
+        t = functorch.get_unwrapped(t)
+    return functorch.is_batchedtensor(t)
 
 
 def distinct(indices: Tensor, rows: int, left_out: int | None) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
 from .._vmap import Dims, front, register
-from ._sparse import coalesced, distinct
+from ._sparse import check_unmapped, coalesced, distinct
 
 _FORWARD = Op(
     "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
@@ -80,6 +80,7 @@ def _sparse_gradient(
     """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
     if scale_grad_by_freq:
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
+    check_unmapped("embedding", grad_output, indices)
     found, position = distinct(indices, rows, padding_idx if padding_idx >= 0 else None)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
     return coalesced(found, values, (rows, grad_output.shape[-1]))
@@ -234,9 +235,18 @@ def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: flo
         op(weight[:, :0], *rest)  # on no columns: says what is wrong, or is a case for torch's dispatcher
     if out is not None:
         # Of no rows: where it is refused, it is before out is written, and where out is, before weight is.
-        _RENORM(weight.resolve_neg(), rest[0].new_empty(0), *norms)
+        _renorm_within(op, weight.resolve_neg(), rest[0].new_empty(0), *norms)
         write_out(op, out, *args)
-    _renorm(weight, rest[0], *norms)
+    _renorm_within(op, weight, rest[0], *norms)
+
+
+def _renorm_within(op: Op, weight: Tensor, indices: Tensor, *norms: float) -> None:
+    """_renorm, with errors that name the op that was called."""
+    try:
+        _renorm(weight, indices, *norms)
+    except ValueError as error:
+        text = str(error).replace(_RENORM.name, op.name, 1).replace("it is an output", "max_norm writes it")
+        raise type(error)(text) from None
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:

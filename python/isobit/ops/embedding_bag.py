@@ -13,7 +13,7 @@ from .._checks import check_dense, spell
 from .._jagged import is_jagged
 from .._op import Op
 from .._vmap import register
-from ._sparse import coalesced, distinct
+from ._sparse import check_unmapped, coalesced, distinct
 from .embedding import padding_row, renorm_before
 
 _BAGS = "SymInt padding_idx=-1, bool include_last_offset=False"
@@ -84,6 +84,7 @@ def _sparse_gradient(
 ) -> Tensor:
     if scale_grad_by_freq:
         raise RuntimeError("embedding_bag: scale_grad_by_freq does not work with a sparse gradient")
+    check_unmapped("embedding_bag", *(t for t in (grad_output, indices, offsets, per_sample_weights) if t is not None))
     left_out = padding_idx if padding_idx >= 0 else None
     if offsets is not None and (include_last_offset or len(offsets) == 0):
         # What follows the last one is in no bag: as padding, or -1.
