@@ -31,7 +31,7 @@ func matmulOf[T kernel.Float](k *call) error {
 	// One product where b is a single matrix and a's lie below each other.
 	count := int(tensor.NumElements(batch))
 	if !k.at.TransA && b.n == n*depth && a.n == count*m*depth {
-		kernel.Gemm(k.t, count*m, n, depth, left(0), right(0), kernel.RowMajor(z, n), false)
+		kernel.Gemm(k.t, kernel.Product[T]{M: count * m, N: n, K: depth, A: left(0), B: right(0), C: kernel.RowMajor(z, n)})
 		return nil
 	}
 	l := kernel.NewLoop(batch, a.shape[:len(a.shape)-2], b.shape[:len(b.shape)-2])
@@ -42,7 +42,7 @@ func matmulOf[T kernel.Float](k *call) error {
 	l.Do(each, m*n*depth/4, func(o, rows int, in [3]int) {
 		for i := range rows {
 			ai, bi := (in[0]+i*l.Step[0])*m*depth, (in[1]+i*l.Step[1])*depth*n
-			kernel.Gemm(inner, m, n, depth, left(ai), right(bi), kernel.RowMajor(z[(o+i)*m*n:], n), false)
+			kernel.Gemm(inner, kernel.Product[T]{M: m, N: n, K: depth, A: left(ai), B: right(bi), C: kernel.RowMajor(z[(o+i)*m*n:], n)})
 		}
 	})
 	return nil
@@ -55,8 +55,10 @@ func linearOf[T kernel.Float](k *call) error {
 		return nil
 	}
 	rows := len(y) / n
-	weight := kernel.Transposed(elements[T](w), depth)
-	kernel.Gemm(k.t, rows, n, depth, kernel.RowMajor(elements[T](x), depth), weight, kernel.RowMajor(y, n), false)
+	kernel.Gemm(k.t, kernel.Product[T]{
+		M: rows, N: n, K: depth,
+		A: kernel.RowMajor(elements[T](x), depth), B: kernel.Transposed(elements[T](w), depth), C: kernel.RowMajor(y, n),
+	})
 	if bias != nil {
 		add := kernel.Add[T]()
 		matrix := kernel.Array[T]{Data: y, Shape: []int64{int64(rows), int64(n)}}

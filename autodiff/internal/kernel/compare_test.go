@@ -41,19 +41,25 @@ func testComparisons[T Number](t *testing.T, values ...T) {
 			for j := range x {
 				x[j], y[j] = values[j%len(values)], values[(j/len(values)+i)%len(values)]
 			}
-			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
-				for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
-					cpu.Limit(isa)
-					z := make([]uint8, n+2)
-					z[0], z[n+1] = 7, 7
-					c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
-					require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
-					for j, got := range z[1 : n+1] {
-						a, b := x[j%numbers[0]], y[j%numbers[1]]
-						if (got == 1) != c.holds(a, b) || got > 1 {
-							t.Fatalf("%s(%v, %v), number %d of %v, is %d (%v)", name, a, b, j, numbers, got, isa)
-						}
-					}
+			testTruths(t, name, c.loop, c.holds, x, y)
+		}
+	}
+}
+
+// testTruths holds a loop over numbers x and y, and over one of either, to truth values of Go.
+func testTruths[T any](t *testing.T, name string, loop Binary[T, uint8], holds func(x, y T) bool, x, y []T) {
+	n := len(x)
+	for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
+		for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
+			cpu.Limit(isa)
+			z := make([]uint8, n+2)
+			z[0], z[n+1] = 7, 7
+			loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
+			require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+			for j, got := range z[1 : n+1] {
+				a, b := x[j%numbers[0]], y[j%numbers[1]]
+				if (got == 1) != holds(a, b) || got > 1 {
+					t.Fatalf("%s(%v, %v), number %d of %v, is %d (%v)", name, a, b, j, numbers, got, isa)
 				}
 			}
 		}
@@ -65,31 +71,18 @@ func TestLogic(t *testing.T) {
 	defer cpu.Limit(cpu.Best())
 	for name, c := range map[string]struct {
 		loop  Binary[uint8, uint8]
-		holds func(x, y bool) bool
+		holds func(x, y uint8) bool
 	}{
-		"and": {And(), func(x, y bool) bool { return x && y }},
-		"or":  {Or(), func(x, y bool) bool { return x || y }},
-		"xor": {Xor(), func(x, y bool) bool { return x != y }},
+		"and": {And(), func(x, y uint8) bool { return x == 1 && y == 1 }},
+		"or":  {Or(), func(x, y uint8) bool { return x == 1 || y == 1 }},
+		"xor": {Xor(), func(x, y uint8) bool { return x != y }},
 	} {
 		for _, n := range sizes[1:] {
 			x, y := make([]uint8, n), make([]uint8, n)
 			for j := range x {
 				x[j], y[j] = uint8(j*7/3%2), uint8(j*j/5%2)
 			}
-			for _, numbers := range [][2]int{{n, n}, {n, 1}, {1, n}} {
-				for _, isa := range []cpu.ISA{cpu.Go, cpu.AVX2, cpu.AVX512} {
-					cpu.Limit(isa)
-					z := make([]uint8, n+2)
-					z[0], z[n+1] = 7, 7
-					c.loop.Run(1, lined(z[1:n+1]), lined(x[:numbers[0]]), lined(y[:numbers[1]]))
-					require.Equal(t, [2]uint8{7, 7}, [2]uint8{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
-					for j, got := range z[1 : n+1] {
-						if (got == 1) != c.holds(x[j%numbers[0]] == 1, y[j%numbers[1]] == 1) || got > 1 {
-							t.Fatalf("%s, number %d of %v, is %d (%v)", name, j, numbers, got, isa)
-						}
-					}
-				}
-			}
+			testTruths(t, name, c.loop, c.holds, x, y)
 		}
 	}
 }

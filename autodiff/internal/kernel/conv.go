@@ -145,7 +145,7 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 			for g := range d.Groups {
 				columns := columnsOf(d, cols, x[(n*d.C+g*cg)*d.H*d.W:], cg)
 				out := y[(n*d.O+g*og)*p:]
-				Gemm(1, og, p, k, RowMajor(w[g*og*k:], k), RowMajor(columns, p), RowMajor(out, p), false)
+				Gemm(1, Product[T]{M: og, N: p, K: k, A: RowMajor(w[g*og*k:], k), B: RowMajor(columns, p), C: RowMajor(out, p)})
 				for o := 0; o < og && bias != nil; o++ {
 					row := out[o*p:][:p]
 					addVS(row, row, bias[g*og+o])
@@ -171,7 +171,8 @@ func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 		defer done()
 		for n := lo; n < hi; n++ {
 			for gr := range d.Groups {
-				Gemm(1, k, p, og, Transposed(w[gr*og*k:], k), RowMajor(g[(n*d.O+gr*og)*p:], p), RowMajor(cols, p), false)
+				up := RowMajor(g[(n*d.O+gr*og)*p:], p)
+				Gemm(1, Product[T]{M: k, N: p, K: og, A: Transposed(w[gr*og*k:], k), B: up, C: RowMajor(cols, p)})
 				fold(d, dx[(n*d.C+gr*cg)*d.H*d.W:], cols, cg)
 			}
 		}
@@ -219,7 +220,7 @@ func gradColumns[T Float](t Threads, d *Conv, scratch Scratch[T], sums, g, x []T
 				for gr := range d.Groups {
 					columns := columnsOf(d, cols, x[(n*d.C+gr*cg)*d.H*d.W:], cg)
 					up, sum := RowMajor(g[(n*d.O+gr*og)*p:], p), RowMajor(sums[b*size+gr*og*k:], k)
-					Gemm(1, og, k, p, up, Transposed(columns, p), sum, n > b*images)
+					Gemm(1, Product[T]{M: og, N: k, K: p, A: up, B: Transposed(columns, p), C: sum, Add: n > b*images})
 				}
 			}
 		}

@@ -131,16 +131,19 @@ func testGemm[T Float](t *testing.T) {
 		transpose(bt, b, k, n)
 		for _, threads := range []Threads{1, 2, 8} {
 			c := make([]T, m*n)
-			Gemm(threads, m, n, k, RowMajor(a, k), RowMajor(b, n), RowMajor(c, n), false)
+			product := func(a, b Matrix[T], k int, add bool) {
+				Gemm(threads, Product[T]{M: m, N: n, K: k, A: a, B: b, C: RowMajor(c, n), Add: add})
+			}
+			product(RowMajor(a, k), RowMajor(b, n), k, false)
 			require.Equal(t, want, c, "%v", s)
-			Gemm(threads, m, n, k, Transposed(at, m), RowMajor(b, n), RowMajor(c, n), false)
+			product(Transposed(at, m), RowMajor(b, n), k, false)
 			require.Equal(t, want, c, "%v transposed", s)
 			if k > 1 { // a chain goes on
-				Gemm(threads, m, n, 1, RowMajor(a, k), RowMajor(b, n), RowMajor(c, n), false)
-				Gemm(threads, m, n, k-1, RowMajor(a[1:], k), RowMajor(b[n:], n), RowMajor(c, n), true)
+				product(RowMajor(a, k), RowMajor(b, n), 1, false)
+				product(RowMajor(a[1:], k), RowMajor(b[n:], n), k-1, true)
 				require.Equal(t, want, c, "%v in two parts", s)
-				Gemm(threads, m, n, 1, RowMajor(a, k), Transposed(bt, k), RowMajor(c, n), false)
-				Gemm(threads, m, n, k-1, RowMajor(a[1:], k), Transposed(bt[1:], k), RowMajor(c, n), true)
+				product(RowMajor(a, k), Transposed(bt, k), 1, false)
+				product(RowMajor(a[1:], k), Transposed(bt[1:], k), k-1, true)
 				require.Equal(t, want, c, "%v in two parts, along columns", s)
 			}
 		}
@@ -180,7 +183,7 @@ func TestGemmOfInfinities(t *testing.T) {
 			transpose(transposed, a, m, k)
 			for _, x := range []Matrix[float32]{RowMajor(a, k), Transposed(transposed, m)} {
 				c := make([]float32, m*n)
-				Gemm(2, m, n, k, x, RowMajor(b, ld), RowMajor(c, n), false)
+				Gemm(2, Product[float32]{M: m, N: n, K: k, A: x, B: RowMajor(b, ld), C: RowMajor(c, n)})
 				for i, got := range c {
 					if i%n == at {
 						require.True(t, got != got, "row %d, column %d is %v", i/n, i%n, got)

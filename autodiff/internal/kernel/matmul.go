@@ -36,22 +36,29 @@ func floatType[T Float]() tensor.DType {
 	return tensor.F64
 }
 
-// Gemm adds a * b to c, or writes it there where add is false: a is m x k, b is
-// k x n and c m x n. It is the one place that multiplies matrices: each element is
+// Product is A * B, which C takes, or which is added to what C holds: A is M x K, B is
+// K x N and C M x N.
+type Product[T Float] struct {
+	M, N, K int
+	A, B, C Matrix[T]
+	Add     bool
+}
+
+// Gemm computes a product. It is the one place that multiplies matrices: each element is
 // a chain of fused steps over k ascending (NUMERICS.md, section 8), which begins
-// with what c holds, or +0.
-func Gemm[T Float](t Threads, m, n, k int, a, b, c Matrix[T], add bool) {
-	if m == 0 || n == 0 {
+// with what C holds, or +0.
+func Gemm[T Float](t Threads, p Product[T]) {
+	if p.M == 0 || p.N == 0 {
 		return
 	}
-	g := gemm[T]{row: rows64[cpu.Allowed()], m: m, n: n, k: k, a: a, b: b, c: c, add: add}
+	g := gemm[T]{Product: p, row: rows64[cpu.Allowed()]}
 	if is32[T]() {
 		g.row = rows32[cpu.Allowed()]
 	}
-	rows, columns := g.row.Divide(1, int64(m), int64(n), int64(t))
+	rows, columns := g.row.Divide(1, int64(p.M), int64(p.N), int64(t))
 	g.rows, g.columns = int(rows), int(columns)
-	g.down = (m + g.rows - 1) / g.rows
-	jobs := g.down * ((n + g.columns - 1) / g.columns)
+	g.down = (p.M + g.rows - 1) / g.rows
+	jobs := g.down * ((p.N + g.columns - 1) / g.columns)
 	if t == 1 || jobs == 1 {
 		g.tiles(0, jobs)
 		return
@@ -72,29 +79,29 @@ func rowsOf(d tensor.DType) (rows []cpu.MatmulRow) {
 
 // gemm is a product under way.
 type gemm[T Float] struct {
-	row                          cpu.MatmulRow
-	m, n, k, rows, columns, down int // of the whole; of a tile; tiles
-	a, b, c                      Matrix[T]
-	add                          bool
+	Product[T]
+	row           cpu.MatmulRow
+	rows, columns int // of a tile
+	down          int // tiles
 }
 
 // parallel is apart so that other products allocate nothing.
 func (g gemm[T]) parallel(t Threads, jobs int) {
-	t.For(jobs, g.rows*g.columns*max(g.k, 1)/4, 1, func(lo, hi int) { g.tiles(lo, hi) })
+	t.For(jobs, g.rows*g.columns*max(g.K, 1)/4, 1, func(lo, hi int) { g.tiles(lo, hi) })
 }
 
 func (g *gemm[T]) tiles(lo, hi int) {
-	w := takeWorker(g.row.Bytes(int64(g.rows), int64(g.columns), int64(g.k)))
+	w := takeWorker(g.row.Bytes(int64(g.rows), int64(g.columns), int64(g.K)))
 	defer w.giveBack()
 	for i := lo; i < hi; i++ {
 		// Tiles that share columns of b come one after the other.
 		x, y := i%g.down*g.rows, i/g.down*g.columns
 		w.tile = cpu.MatmulTile{
-			Y: g.c.rows(x, y), M: int64(min(g.rows, g.m-x)), N: int64(min(g.columns, g.n-y)), K: int64(g.k),
-			More: g.add, Memory: unsafe.Pointer(unsafe.SliceData(w.memory)), Scratch: &w.scratch,
+			Y: g.C.rows(x, y), M: int64(min(g.rows, g.M-x)), N: int64(min(g.columns, g.N-y)), K: int64(g.K),
+			More: g.Add, Memory: unsafe.Pointer(unsafe.SliceData(w.memory)), Scratch: &w.scratch,
 		}
-		if g.k > 0 {
-			w.tile.Input, w.tile.Other = g.a.rows(x, 0), g.b.rows(0, y)
+		if g.K > 0 {
+			w.tile.Input, w.tile.Other = g.A.rows(x, 0), g.B.rows(0, y)
 		}
 		g.row.Run(&w.tile)
 	}
