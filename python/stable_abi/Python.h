@@ -44,9 +44,8 @@ typedef PyObject *(*descrgetfunc)(PyObject *, PyObject *, PyObject *);
 #define PY_HAS_FLAG(o, bit) ((PyType_GetFlags(Py_TYPE(o)) & (1UL << (bit))) != 0)
 #define PyList_Check(o) PY_HAS_FLAG(o, 25)
 #define PyTuple_Check(o) PY_HAS_FLAG(o, 26)
-#define PyUnicode_Check(o) PY_HAS_FLAG(o, 28)
 
-extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyDict_Type, PyUnicode_Type, PyCFunction_Type;
+extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyDict_Type, PyCFunction_Type;
 #define PyBool_Check(o) Py_IS_TYPE(o, &PyBool_Type)
 #define PyLong_CheckExact(o) Py_IS_TYPE(o, &PyLong_Type)
 #define PyFloat_CheckExact(o) Py_IS_TYPE(o, &PyFloat_Type)
@@ -122,7 +121,6 @@ PyObject *PyObject_GetAttr(PyObject *, PyObject *);
 PyObject *PyObject_GetAttrString(PyObject *, const char *);
 int PyObject_HasAttrString(PyObject *, const char *);
 int PyObject_IsTrue(PyObject *);
-int PyObject_IsInstance(PyObject *, PyObject *);
 PyObject *PyObject_Str(PyObject *);
 int PyIndex_Check(PyObject *);
 
