@@ -133,22 +133,22 @@ def quick(compile: bool, patience: int = 1) -> list[dict]:
 
 def scatter(compile: bool) -> list[dict]:
     """Embedding, grid_sample and affine_grid."""
-    return [row for threads in (1, 2) for row in Bench(threads, False).table(scatter_cases.scatter_cases())]
+    return [row for threads in (1, 2) for row in Bench(threads, compile=False).table(scatter_cases.scatter_cases())]
 
 
 def linear(compile: bool) -> list[dict]:
     """Linear layers."""
-    return [row for threads in (1, 2) for row in Bench(threads, False).table(linear_cases.linear_cases())]
+    return [row for threads in (1, 2) for row in Bench(threads, compile=False).table(linear_cases.linear_cases())]
 
 
 def layouts(compile: bool) -> list[dict]:
     """Tensors whose elements do not lie one after the other."""
-    return Bench(1, False).table(layout_cases.layout_cases())
+    return Bench(1, compile=False).table(layout_cases.layout_cases())
 
 
 def small(compile: bool) -> list[dict]:
     """Calls on 512 elements, where PyTorch's and isobit's overheads are what is measured."""
-    return Bench(1, False).table(cases.small_cases())
+    return Bench(1, compile=False).table(cases.small_cases())
 
 
 def threads(compile: bool) -> list[dict]:
@@ -179,7 +179,9 @@ def fresh(compile: bool) -> list[dict]:
         print(f"huge pages {'on' if huge else 'off'}:")
         grown = measure.resident(huge)
         print(f"256 outputs of 4 MiB + 4 KiB take {grown:.1f} MiB")
-        rows += [{**row, "huge_pages": huge, "MiB": grown} for row in Bench(2, False).table(cases.fresh_cases())]
+        rows += [
+            {**row, "huge_pages": huge, "MiB": grown} for row in Bench(2, compile=False).table(cases.fresh_cases())
+        ]
     return rows
 
 

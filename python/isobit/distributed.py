@@ -92,7 +92,7 @@ def _shardings(op: Op, *args: Any) -> list[tuple[list[Any], list[Any]]]:
         results = [placed(*pair) for pair in zip(of_results, is_there, strict=True)]
         tensors = [hasattr(a, "placements") for a in args]
         pairs = zip_longest(of_inputs, tensors, fillvalue="")
-        return results, [placed(letters, True) if there else None for letters, there in pairs]
+        return results, [placed(letters, there=True) if there else None for letters, there in pairs]
 
     return [along(letter) for letter in ("no", *sorted(common - set(ascii_uppercase)))]
 

@@ -12,6 +12,9 @@ from ._C import plan_call
 from ._checks import check_kinds, spell
 from ._explain import renamed
 
+# Whether plan_call runs, too.
+_CHECK, _RUN = False, True
+
 
 class Plan:
     """A problem made ready to run.
@@ -68,7 +71,7 @@ class Plan:
     def can_implement(self, *tensors: Any) -> None:
         """Raises what run would, without running."""
         try:
-            while not plan_call(self._made, tensors, False):
+            while not plan_call(self._made, tensors, _CHECK):
                 self._make()
         except (TypeError, ValueError, RuntimeError) as error:
             raise self._naming(error) from None
@@ -78,7 +81,7 @@ class Plan:
 
         What is no tensor is a TypeError, one that does not fit a ValueError; then nothing is written."""
         try:
-            while not plan_call(self._made, tensors, True):
+            while not plan_call(self._made, tensors, _RUN):
                 self._make()
         except (TypeError, ValueError, RuntimeError) as error:
             raise self._naming(error) from None
