@@ -30,7 +30,7 @@ func (w *words) int32s(n int64) []int32 {
 
 func int32Bytes(n int64) int64 { return roundUp(n*4, 8) }
 
-// elements hands out those of a float type, of which bytes are elementBytes.
+// elements hands out elements of a float type, which take elementBytes.
 func (w *words) elements(n int64, d tensor.DType) cpu.Span {
 	list := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(*w)), Stride: d.Size(), DType: d}
 	*w = (*w)[elementBytes(n, d):]
