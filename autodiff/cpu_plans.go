@@ -108,7 +108,7 @@ func (j *job) number(name string, v int64) *job {
 func (j *job) truth(name string, v bool) *job { return j.word(name, strconv.FormatBool(v)) }
 
 // codes adds the attributes of a scheme.
-func (j *job) codes(rounding bool) *job {
+func (j *job) codes() *job {
 	s := j.k.at.Scheme
 	switch s.Granularity {
 	case "per_channel":
@@ -119,8 +119,12 @@ func (j *job) codes(rounding bool) *job {
 		j.key("block_size")
 		j.list(s.BlockSize)
 	}
-	j.number("qmin", s.QMin).number("qmax", s.QMax)
-	if rounding && s.Reciprocal {
+	return j.number("qmin", s.QMin).number("qmax", s.QMax)
+}
+
+// rounding adds how a scheme rounds.
+func (j *job) rounding() *job {
+	if j.k.at.Scheme.Reciprocal {
 		j.word("rounding", "reciprocal")
 	}
 	return j
@@ -223,32 +227,32 @@ func planAffineGridBackward(k *call) error {
 
 func planQuantize(k *call) error {
 	return k.scheme("quantize", "").shaped("x", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
-		typed("q", k.out[0]).codes(true).run()
+		typed("q", k.out[0]).codes().rounding().run()
 }
 
 func planQuantizeBackward(k *call) error {
 	return k.scheme("quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
-		typed("zero_point", k.in[3]).hidden(k.out[0]).codes(true).float8().run()
+		typed("zero_point", k.in[3]).hidden(k.out[0]).codes().rounding().float8().run()
 }
 
 func planDequantize(k *call) error {
 	return k.scheme("dequantize", "").shaped("q", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
-		typed("y", k.out[0]).codes(false).run()
+		typed("y", k.out[0]).codes().run()
 }
 
 func planDequantizeBackward(k *call) error {
 	return k.scheme("dequantize", "_backward").shaped("grad_output", k.in[0]).typed("q", k.in[1]).typed("scale", k.in[2]).
-		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(false).run()
+		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes().run()
 }
 
 func planFakeQuantize(k *call) error {
 	return k.scheme("fake_quantize", "").shaped("x", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
-		typed("y", k.out[0]).codes(true).float8().run()
+		typed("y", k.out[0]).codes().rounding().float8().run()
 }
 
 func planFakeQuantizeBackward(k *call) error {
 	j := k.scheme("fake_quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
-		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(true).float8()
+		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes().rounding().float8()
 	if f := k.at.Scheme.GradFactor; f != 0 {
 		j.key("grad_factor")
 		j.text = strconv.AppendFloat(j.text, f, 'g', -1, 64)
@@ -258,7 +262,7 @@ func planFakeQuantizeBackward(k *call) error {
 
 func planChooseQParams(k *call) error {
 	return k.scheme("choose_qparams", "").shaped("x", k.in[0]).hidden(k.out[0]).typed("zero_point", k.out[1]).
-		codes(false).truth("symmetric", !k.at.Scheme.Asymmetric).run()
+		codes().truth("symmetric", !k.at.Scheme.Asymmetric).run()
 }
 
 // planQuantizedLinear quantizes the rows of x and of the weight, then

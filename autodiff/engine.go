@@ -248,7 +248,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, which i
 		if n.aux, err = out[1].Share(); err != nil {
 			return nil, err
 		}
-		e.keep.count(n, infoOf(out[1]).bytes(), true)
+		e.keep.count(n, infoOf(out[1]).bytes(), ofPositions)
 	}
 	return n, nil
 }

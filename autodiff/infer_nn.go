@@ -126,6 +126,9 @@ func (w *Window) pool(x, y []int64) *kernel.Pool {
 	}
 }
 
+// What pool2d has for results.
+const valuesAlone, withPositions = false, true
+
 func pool2d(positions bool) infer {
 	return func(at *Attr, in []Info) ([3]Info, error) {
 		w := &at.Window
@@ -171,12 +174,15 @@ func poolPutShape(at *Attr, in []Info) ([3]Info, error) {
 
 // avgPoolPutShape checks that pooling the wanted shape gives the gradient's.
 func avgPoolPutShape(at *Attr, in []Info) ([3]Info, error) {
-	out, err := pool2d(false)(at, []Info{{in[0].DType, at.Shape}})
+	out, err := pool2d(valuesAlone)(at, []Info{{in[0].DType, at.Shape}})
 	if err == nil && !slices.Equal(out[0].Shape, in[0].Shape) {
 		err = fmt.Errorf("the gradient is %v; want %v", in[0], out[0])
 	}
 	return [3]Info{{in[0].DType, at.Shape}}, err
 }
+
+// Which gradient convGrad is of.
+const ofConvWeight, ofConvInput = false, true
 
 // convGrad checks that a convolution of the wanted shape and the other input
 // gives the gradient's shape.

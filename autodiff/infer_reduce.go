@@ -30,6 +30,9 @@ func removed(shape []int64, axis int, keep bool) []int64 {
 	return slices.Delete(slices.Clone(shape), axis, axis+1)
 }
 
+// What along makes of the axis.
+const keepsAxis, reducesAxis = false, true
+
 func along(reduces bool) infer {
 	return func(at *Attr, in []Info) ([3]Info, error) {
 		out, err := each(at, in)

@@ -124,7 +124,7 @@ type Adam struct {
 
 // Step changes the parameters.
 func (o *Adam) Step(p Parameters, g GradientSet) error {
-	return o.step(p, g, false)
+	return o.step(p, g, decaysGradient)
 }
 
 // AdamW is Adam, with its fields, with the weights decayed apart from the gradient, by
@@ -133,8 +133,11 @@ type AdamW Adam
 
 // Step changes the parameters.
 func (o *AdamW) Step(p Parameters, g GradientSet) error {
-	return (*Adam)(o).step(p, g, true)
+	return (*Adam)(o).step(p, g, decaysApart)
 }
+
+// What weights decay by: their part of the gradient, or a step of its own.
+const decaysGradient, decaysApart = false, true
 
 func (o *Adam) step(p Parameters, g GradientSet, decoupled bool) error {
 	b1, b2, eps := orDefault(o.Beta1, 0.9), orDefault(o.Beta2, 0.999), orDefault(o.Eps, 1e-8)

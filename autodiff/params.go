@@ -57,12 +57,12 @@ func (p *Params[B]) Get(name string) (Float[B], bool) {
 // that shares a parameter uses it, rather than adding it under another name, where it
 // would be stepped once more.
 func (p *Params[B]) Add(name string, x Float[B]) Float[B] {
-	return p.get(name, x.Shape(), false, func(uint64) Float[B] { return x })
+	return p.get(name, x.Shape(), isParameter, func(uint64) Float[B] { return x })
 }
 
 // Full makes an f32 parameter of equal elements.
 func (p *Params[B]) Full(name string, v float64, shape ...int) Float[B] {
-	return p.full(name, v, shape, false)
+	return p.full(name, v, shape, isParameter)
 }
 
 func (p *Params[B]) full(name string, v float64, shape []int, buffer bool) Float[B] {
@@ -74,18 +74,18 @@ func (p *Params[B]) Zeros(name string, shape ...int) Float[B] { return p.Full(na
 
 // Normal makes a normally distributed f32 parameter around 0.
 func (p *Params[B]) Normal(name string, std float64, shape ...int) Float[B] {
-	return p.get(name, shape, false, func(seed uint64) Float[B] { return Normal(p.be, seed, 0, std, shape...) })
+	return p.get(name, shape, isParameter, func(seed uint64) Float[B] { return Normal(p.be, seed, 0, std, shape...) })
 }
 
 // Uniform makes an f32 parameter of numbers in [-bound, bound).
 func (p *Params[B]) Uniform(name string, bound float64, shape ...int) Float[B] {
-	return p.get(name, shape, false, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
+	return p.get(name, shape, isParameter, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
 }
 
 // Buffer makes an f32 tensor of equal elements that is saved and loaded as the parameters are, but has no
 // gradient: what a layer remembers, such as running statistics.
 func (p *Params[B]) Buffer(name string, v float64, shape ...int) Float[B] {
-	return p.full(name, v, shape, true)
+	return p.full(name, v, shape, isBuffer)
 }
 
 // Linear makes the weight [out, in] and the bias [out] of a fully connected
@@ -151,6 +151,9 @@ func (p *Params[B]) Attention(name string, d int) Attention[B] {
 
 // boundOf returns the bound of a layer's parameters: 1, not an infinity, where nothing goes in.
 func boundOf(in int) float64 { return 1 / math.Sqrt(float64(max(in, 1))) }
+
+// Which of the two a name is for.
+const isParameter, isBuffer = false, true
 
 func (p *Params[B]) get(name string, shape []int, buffer bool, make func(seed uint64) Float[B]) Float[B] {
 	if x, ok := p.byName[name]; ok {

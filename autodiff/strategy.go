@@ -165,7 +165,7 @@ func (k *keeper) need(n *node, v Value, version int64) error {
 	var err error
 	if n.val, err = v.Share(); err == nil {
 		n.version = version
-		k.count(n, bytes, false)
+		k.count(n, bytes, ofValue)
 	}
 	return err
 }
@@ -183,6 +183,9 @@ func (k *keeper) fits(bytes int64) bool {
 	k.skipped = 0
 	return true
 }
+
+// What of a node is counted.
+const ofValue, ofPositions = false, true
 
 // count is told of a node's result that is kept, or of its positions, which
 // always are.

@@ -123,6 +123,9 @@ func (k affineRows[C]) store(r *AffineRun, pos, stop int64, dense bool) {
 	}
 }
 
+// What eachChunk's run does with positions.
+const writesGrid, readsGrid = false, true
+
 // eachChunk calls run for the positions of a run with their base coordinates: for whole stripes where they lie, if
 // they lie as kernels take them, and for the rest in the buffer, which is loaded before or stored after.
 func (k affineRows[C]) eachChunk(r *AffineRun, reads bool, run func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int)) {
@@ -150,7 +153,7 @@ func (k affineRows[C]) eachChunk(r *AffineRun, reads bool, run func(by *affineKe
 
 func (k affineRows[C]) grid(r *AffineRun, theta Rows) {
 	pattern := bytesOf(affinePatternOf[C](r, theta))
-	k.eachChunk(r, false, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
+	k.eachChunk(r, writesGrid, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
 		by.grid[r.Dims-2](planes, apart, pattern, grid, stripes)
 	})
 }
@@ -176,7 +179,7 @@ func (k affineRows[C]) sums(r *AffineRun, to []C) {
 	d := r.Dims
 	lanes := BlockOf[C](r.Scratch, affineLanes, (d+1)*d*Lanes)
 	clear(lanes)
-	k.eachChunk(r, true, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
+	k.eachChunk(r, readsGrid, func(by *affineKernel, planes *byte, apart int, grid *byte, stripes int) {
 		by.sums[d-2](grid, planes, apart, stripes, bytesOf(lanes))
 	})
 	for column := range d + 1 {

@@ -197,8 +197,11 @@ func (p *Placed) fill(a *Arg) {
 		copy(p.Memory, a.Before)
 		return
 	}
-	p.move(a.Before, true)
+	p.move(a.Before, fromCompact)
 }
+
+// Which way move copies.
+const toCompact, fromCompact = false, true
 
 // move copies the elements from or to compact ones.
 func (p *Placed) move(compact []byte, from bool) {
@@ -260,7 +263,7 @@ func (p *Placed) elements() []byte {
 		return p.Memory
 	}
 	data := make([]byte, int64(len(p.offsets))*p.View.DType.Size())
-	p.move(data, false)
+	p.move(data, toCompact)
 	return data
 }
 
@@ -271,7 +274,7 @@ func (p *Placed) Stray() error {
 	}
 	rest, painted := bytes.Clone(p.Memory), make([]byte, int64(len(p.offsets))*p.View.DType.Size())
 	paint(painted)
-	(&Placed{View: p.View, Memory: rest, offsets: p.offsets}).move(painted, true)
+	(&Placed{View: p.View, Memory: rest, offsets: p.offsets}).move(painted, fromCompact)
 	if bytes.Count(rest, []byte{canary}) < len(rest) {
 		i := slices.IndexFunc(rest, func(b byte) bool { return b != canary })
 		return fmt.Errorf("byte %d of %d, beside the elements, was written", i, len(rest))

@@ -1,5 +1,8 @@
 package kernel
 
+// Which element is the best.
+const Largest, Smallest = false, true
+
 // Best writes the largest element along an axis, or the smallest, and its
 // position: the first of equals, the first NaN before all.
 func Best[T Number](t Threads, z []T, at []int64, x []T, a Axis, smallest bool) {

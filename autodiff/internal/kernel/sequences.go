@@ -96,7 +96,7 @@ func (s *sequences[T]) sum(x []T) {
 // expSum writes exp(x - most), and leaves the largest x and the sum in most and total.
 func (s *sequences[T]) expSum(z, x []T) {
 	if s.width == 0 {
-		s.most[0] = extremeOf(x[:s.n], z, false)
+		s.most[0] = extremeOf(x[:s.n], z, Largest)
 	} else {
 		copy(s.most, x)
 		for at := s.stride; at < s.n*s.stride; at += s.stride {

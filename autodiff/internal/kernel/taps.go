@@ -68,7 +68,7 @@ func (t taps[T]) forward(threads Threads, d *Conv, scratch Scratch[T], y, x, w, 
 	t.planes(threads, d, scratch, x, d.H, d.W, func(frame []T, plane int) {
 		for o := range og {
 			out, at := y[(plane*og+o)*p:][:p], plane%d.C*og+o
-			t.run(out, frame, w[at*k:], true)
+			t.run(out, frame, w[at*k:], fusedSteps)
 			if bias != nil {
 				addVS(out, out, bias[at])
 			}
@@ -79,7 +79,7 @@ func (t taps[T]) forward(threads Threads, d *Conv, scratch Scratch[T], y, x, w, 
 // gradInput computes planes of the input's gradient.
 func (t taps[T]) gradInput(threads Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
 	t.planes(threads, d, scratch, g, d.OH, d.OW, func(frame []T, plane int) {
-		t.run(dx[plane*d.H*d.W:], frame, w[plane%d.C*d.KH*d.KW:], false)
+		t.run(dx[plane*d.H*d.W:], frame, w[plane%d.C*d.KH*d.KW:], roundedSteps)
 	})
 }
 
@@ -102,6 +102,9 @@ func (t *taps[T]) fill(frame, x []T, height, width int) {
 		copy(frame[(t.top+y)*t.line+t.left:][:width], x[y*width:])
 	}
 }
+
+// How a product is added: rounded before, or with it.
+const roundedSteps, fusedSteps = false, true
 
 // run computes a plane of results.
 func (t *taps[T]) run(y, frame, w []T, fused bool) {
