@@ -53,9 +53,9 @@ def _adjoint(
         (indices,) = frame.saved_tensors
         return (_sparse_gradient(grad, indices, shape[0], padding_idx, scale_grad_by_freq),)
 
-    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[
-        0
-    ]  # torch's sparse tensors have no second derivative
+    # Once, since torch's sparse tensors have no second derivative.
+    gradients = once("embedding", gradient)(Frame(None, (indices,)), grad_output)
+    y: Tensor = gradients[0]
     return y
 
 
