@@ -20,7 +20,7 @@ def wants_derivative(*values: Any) -> bool:
     if is_traced():
         return False
     if torch._C._are_functorch_transforms_active():
-        return not is_functionalized() or any(_wants_beneath(v) for v in values)
+        return any(_wants_beneath(v) for v in values)
     return wants_gradient(*values) or has_tangent(*values)
 
 
@@ -56,7 +56,7 @@ def check_function() -> None:
 
 
 def _wants_beneath(value: Any) -> bool:
-    """The same of one value within functionalize, whose tensors do not say it of those that they stand for."""
+    """The same of one value within transforms: functionalize's tensors do not say it of those that they stand for."""
     if not isinstance(value, torch.Tensor):
         return False
     if torch._is_functional_tensor(value):
