@@ -43,7 +43,10 @@ def _setup_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _is_transposed(t: Tensor) -> bool:
     """Whether a tensor is a matrix that lies column after column, as the transpose of a weight does."""
-    return t.dim() == 2 and is_true(t.stride(0) == 1) and is_true(t.stride(1) == t.shape[0])
+    if t.dim() != 2:
+        return False
+    down, across = t.stride()
+    return is_true(down == 1) and is_true(across == t.shape[0])
 
 
 def as_matrix(t: Tensor) -> Tensor:
