@@ -225,3 +225,10 @@ def test_what_has_seen_nothing_is_served_with_a_scale_of_1():
     assert served.scale.numel() == 0
     assert_same(served(x), trained(x))
     assert served(x).min() < 0  # the middle of uint8 is its zero point
+
+
+def test_a_state_without_a_scale_lacks_it():
+    model = served("weight", E4M3)
+    state = {name: value for name, value in model.state_dict().items() if not name.endswith("scale")}
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.weight.scale"'):
+        model.load_state_dict(state)
