@@ -163,11 +163,10 @@ func TestAbsentAgain(t *testing.T) {
 
 // A run of few elements is one call of a kernel, which later runs repeat, in whichever way it came about.
 func TestOneKernelCallAgain(t *testing.T) {
-	texts := []string{"quantize_per_tensor x=f32[64] q=s8 qmin=-128 qmax=127"}
-	if plans.ISA() != "go" { // many runs in a call
-		texts = append(texts, "quantize_per_channel x=f32[4,256] q=s8 axis=0 qmin=-128 qmax=127")
-	}
-	for _, text := range texts {
+	for _, text := range []string{
+		"quantize_per_tensor x=f32[64] q=s8 qmin=-128 qmax=127",
+		"quantize_per_channel x=f32[4,256] q=s8 axis=0 qmin=-128 qmax=127", // many runs in the call
+	} {
 		c := caseOf(t, testcase.Small, text)
 		plan, err := plans.Select(0, c.Problem, plans.Preference{})
 		require.NoError(t, err)

@@ -90,6 +90,17 @@ def test_a_padding_row_without_numbers_is_left_out():
     assert_same(convert(trained)(INDICES.reshape(4, 3)), trained(INDICES.reshape(4, 3)).detach())
 
 
+COLUMNWISE = FakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=1)
+
+
+@pytest.mark.parametrize(("config", "dtype"), ((INT8, torch.float64), (COLUMNWISE, torch.float32)))
+def test_bags_that_are_not_summed_as_codes(config, dtype):
+    trained = layer(config, dtype=dtype)
+    trained(INDICES.reshape(4, 3))
+    trained.eval()
+    assert_same(convert(trained)(INDICES.reshape(4, 3)), trained(INDICES.reshape(4, 3)).detach())
+
+
 def test_jagged_bags():
     trained = layer(INT8, padding_idx=2).eval()
     nested = torch.nested.nested_tensor_from_jagged(INDICES, torch.tensor([0, 4, 4, 12]))
