@@ -218,6 +218,17 @@ def test_what_is_served_does_not_follow_what_trains_on(weight):
     assert_same(served(x), want)
 
 
+@pytest.mark.parametrize("learned", (2.3, 200.0, torch.nan))
+def test_a_learned_zero_point_of_a_weight_is_served_as_it_is_used(learned):
+    layer, x = prepare(torch.nn.Linear(6, 4), weight=LearnableFakeQuantize.with_args(learn_zero_point=True)), draw(3, 6)
+    layer(x)
+    layer.weight_fake_quantizer.zero_point.data.fill_(learned)
+    served = layer.eval().served()
+    assert served.weight.zero_point.dtype == torch.int32
+    assert_same(served(x), layer(x).detach())
+    assert_same(served.weight(), layer.weight_fake_quantizer(layer.weight).detach())
+
+
 @pytest.mark.filterwarnings("ignore:FakeQuantize has seen nothing")
 def test_what_has_seen_nothing_is_served_with_a_scale_of_1():
     trained = FakeQuantize(dtype=torch.uint8, qscheme=torch.per_channel_symmetric, ch_axis=0).eval()
