@@ -194,3 +194,22 @@ func TestOtherThreadsAgain(t *testing.T) {
 	}
 	require.Zero(t, again)
 }
+
+// A run of several calls of a kernel is not repeated as the last of them.
+func TestSeveralKernelCallsAgain(t *testing.T) {
+	memory := make([]float32, 3*1024)
+	for i := range memory {
+		memory[i] = float32(1 + i%7)
+	}
+	for n := int64(19); n < 600; n += 40 {
+		x, y := within(memory, 0, []int64{3, n}, []int64{1024, 1}), tensor.New(tensor.F32, 3, n)
+		plan := fakeQuantize(t, x.Shape)
+		for range 3 {
+			clear(tensor.Slice[float32](y))
+			require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Of([]float32{1}), {}, y}))
+			for i := range 3 * n {
+				require.Equal(t, memory[i/n*1024+i%n], tensor.Slice[float32](y)[i], "%d of rows of %d", i, n)
+			}
+		}
+	}
+}
