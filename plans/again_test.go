@@ -3,6 +3,7 @@ package plans_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -86,6 +87,8 @@ func TestWrongAgain(t *testing.T) {
 		"multiple":              func(v []tensor.View) { v[0].Data, v[0].Low, v[0].High = unsafe.Add(v[0].Data, 2), 0, 0 },
 		"which has [-256, 252)": func(v []tensor.View) { v[0].High = 252 },
 		"which has [-252, 256)": func(v []tensor.View) { v[0].Low = -252 },
+		"which has [0, 256)":    func(v []tensor.View) { v[0].Low = 0 },
+		"which has [-256, 0)":   func(v []tensor.View) { v[0].High = 0 },
 		"read-only":             func(v []tensor.View) { v[3].ReadOnly = true },
 		"x has shape [64, 2]":   func(v []tensor.View) { v[0] = tensor.Of(memory[:128], 64, 2) },
 		"y has shape [2]; wan":  func(v []tensor.View) { v[3].Shape, v[3].High = []int64{2}, 0 },
@@ -155,5 +158,58 @@ func TestAbsentAgain(t *testing.T) {
 	for range 3 {
 		require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Scalar(float32(1)), zeroPoint, y}))
 		assert.Equal(t, tensor.Slice[float32](x), tensor.Slice[float32](y))
+	}
+}
+
+// A run of few elements is one call of a kernel, which later runs repeat, in whichever way it came about.
+func TestOneKernelCallAgain(t *testing.T) {
+	for _, text := range []string{
+		"quantize_per_tensor x=f32[64] q=s8 qmin=-128 qmax=127",
+		"quantize_per_channel x=f32[4,256] q=s8 axis=0 qmin=-128 qmax=127", // many runs in the call
+	} {
+		c := caseOf(t, testcase.Small, text)
+		plan, err := plans.Select(0, c.Problem, plans.Preference{})
+		require.NoError(t, err)
+		placed, workspace, free := c.Place(plan, testcase.Options{})
+		defer free()
+		require.Eventually(t, func() bool { // a pool forgets what it likes
+			return plan.Run(0, workspace, placed.Views()) == nil && plans.IsOneKernelCall(plan)
+		}, time.Second, time.Microsecond, text)
+	}
+}
+
+// How many threads there are says how a run is parted.
+func TestOtherThreadsAgain(t *testing.T) {
+	defer plans.SetNumThreads(0)
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	plan, err := plans.Select(0, plans.MustParse("embedding weight=f32[4,8] indices=i64[3]"), plans.Preference{})
+	require.NoError(t, err)
+	args := []tensor.View{tensor.New(tensor.F32, 4, 8), tensor.New(tensor.I64, 3), tensor.New(tensor.F32, 3, 8)}
+	for range 10 {
+		for _, n := range []int{1, 2} {
+			require.NoError(t, plans.SetNumThreads(n))
+			require.NoError(t, plan.Run(0, nil, args))
+		}
+	}
+	require.Zero(t, again)
+}
+
+// A run of several calls of a kernel is not repeated as the last of them.
+func TestSeveralKernelCallsAgain(t *testing.T) {
+	memory := make([]float32, 3*1024)
+	for i := range memory {
+		memory[i] = float32(1 + i%7)
+	}
+	for n := int64(19); n < 600; n += 40 {
+		x, y := within(memory, 0, []int64{3, n}, []int64{1024, 1}), tensor.New(tensor.F32, 3, n)
+		plan := fakeQuantize(t, x.Shape)
+		for range 3 {
+			clear(tensor.Slice[float32](y))
+			require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Of([]float32{1}), {}, y}))
+			for i := range 3 * n {
+				require.Equal(t, memory[i/n*1024+i%n], tensor.Slice[float32](y)[i], "%d of rows of %d", i, n)
+			}
+		}
 	}
 }

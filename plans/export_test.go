@@ -97,6 +97,16 @@ func HeldFrom(p Plan, begin, end uintptr) (fields []string) {
 	return fields
 }
 
+// IsOneKernelCall reports whether a plan's last run was one call of a kernel, which the next one repeats as it was.
+func IsOneKernelCall(p Plan) bool {
+	pl := p.(*plan)
+	c := pl.getCall()
+	is := c.seen.known && c.seen.elements > 0 && c.seen.kernel.Repeats
+	c.plan = pl
+	putCall(c)
+	return is
+}
+
 func heldIn(name string, v reflect.Value, begin, end uintptr) (fields []string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -67,8 +67,14 @@ static void preferences(void) {
   } longer = {{.struct_size = sizeof longer, .row = "go"}, 0};
   OK(isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
   OK(isobit_plan_destroy(p, err, sizeof err));
-  longer.later = 1;
-  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
+  for (int i = 0; i < 2; i++) {
+    longer.later = i ? INT64_MIN : 1; /* one bit of either end */
+    FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
+  }
+  CHECK(isobit_plan_create(problem, &longer.known, &p, NULL, 100) == ISOBIT_INVALID_ARGUMENT, "without a buffer");
+  /* Zeros, but more of them than any version has. */
+  static const isobit_preference all[200] = {{.struct_size = sizeof all}};
+  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size is 6400", isobit_plan_create(problem, all, &p, err, sizeof err));
   /* A workspace limit is kept: this problem needs one byte more. */
   const char *needs = "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
   OK(isobit_plan_create(needs, NULL, &p, err, sizeof err));

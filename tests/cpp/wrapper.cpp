@@ -43,6 +43,9 @@ void plans() {
   b = std::move(a);
   isobit::Plan c = std::move(b);
   CHECK(c.handle() == a_handle);
+  const std::vector<float> x(6), scale(2);
+  const std::vector<int8_t> codes(6);
+  CHECK(thrown("q is const", [&] { c.run({{x, {2, 3}}, scale, {}, {codes, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
   {
     const isobit::Plan ends = std::move(c);
   }
@@ -104,6 +107,22 @@ void cache_in_threads() {
       }
     });
   for (std::thread &t : threads) t.join();
+}
+
+// Threads that ask for the same new plan at once get the one that is kept.
+void one_plan_for_all_threads() {
+  for (size_t n = 10000; n < 10050; n++) {
+    std::array<std::shared_ptr<const isobit::Plan>, 4> all;
+    std::atomic<size_t> there{0};
+    std::vector<std::thread> threads;
+    for (auto &plan : all)
+      threads.emplace_back([&plan, &all, &there, n] {
+        for (there++; there < all.size();) std::this_thread::yield();
+        plan = isobit::Plan::cached(problem_of(n));
+      });
+    for (std::thread &t : threads) t.join();
+    for (const auto &plan : all) CHECK(plan == isobit::Plan::cached(problem_of(n)));
+  }
 }
 
 // Children of a process whose other thread may have the table's lock: they are told that they were forked, or find the
@@ -260,6 +279,7 @@ int main() {
   plans();
   cache();
   cache_in_threads();
+  one_plan_for_all_threads();
   forks_beside_the_cache();
   vectors();
   texts_that_change();

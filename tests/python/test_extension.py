@@ -1,6 +1,10 @@
 """Calls of the extension: signatures that do not fit it, what is kept from call to call, matrices that come transposed."""
 
+import sys
+from contextlib import nullcontext
+
 import isobit
+import numpy as np
 import pytest
 import torch
 from isobit import _C
@@ -28,6 +32,16 @@ def test_calls_that_do_not_fit(count):
     for call in (op.run, op.fast, op.direct, op.transposed, op.infer):
         with pytest.raises(TypeError, match=f"^quantize_per_tensor: {count} arguments came; want 7 to 8"):
             call(*[torch.ones(2)] * count)
+
+
+def test_what_came_by_dlpack_is_given_back():
+    """As tensors of torch before 2.10 come."""
+    op, scale = isobit._op.OPS["quantize_per_tensor"], np.array(0.5, np.float32)
+    held = sys.getrefcount(scale)
+    for most in (7, 700):
+        with nullcontext() if most == 7 else pytest.raises(ValueError, match="700"):
+            assert op.run(torch.ones(3), scale, 0, -8, most, torch.int8, "nearest").tolist() == [2, 2, 2]
+        assert sys.getrefcount(scale) == held
 
 
 def test_outputs_after_others_of_other_shapes_and_types():

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from isobit.nn import FakeQuantize, LearnableFakeQuantize, QuantizedLinear, convert, prepare
+from isobit.nn import FakeQuantize, LearnableFakeQuantize, QuantizedLinear, convert, disable_fake_quant, prepare
 from kit import assert_same, draw
 
 ROWS = {"granularity": "per_row"}
@@ -203,3 +203,43 @@ def test_codes_of_transposed_weights_are_served_by_rows():
     assert served.weight.codes.is_contiguous()
     x = torch.randn(6, 3).t()
     assert torch.equal(served(x), layer.eval()(x))
+
+
+@pytest.mark.parametrize("weight", (LearnableFakeQuantize, lambda: FakeQuantize().apply(disable_fake_quant)))
+def test_what_is_served_does_not_follow_what_trains_on(weight):
+    activation = LearnableFakeQuantize.with_args(learn_zero_point=True)
+    layer, x = prepare(torch.nn.Linear(6, 4), weight=weight, activation=activation), draw(3, 6)
+    layer(x)
+    served = layer.eval().served()
+    want = served(x)
+    with torch.no_grad():
+        for tensor in (*layer.parameters(), *layer.buffers()):
+            tensor.fill_(3)
+    assert_same(served(x), want)
+
+
+@pytest.mark.parametrize("learned", (2.3, 200.0, torch.nan))
+def test_a_learned_zero_point_of_a_weight_is_served_as_it_is_used(learned):
+    layer, x = prepare(torch.nn.Linear(6, 4), weight=LearnableFakeQuantize.with_args(learn_zero_point=True)), draw(3, 6)
+    layer(x)
+    layer.weight_fake_quantizer.zero_point.data.fill_(learned)
+    served = layer.eval().served()
+    assert served.weight.zero_point.dtype == torch.int32
+    assert_same(served(x), layer(x).detach())
+    assert_same(served.weight(), layer.weight_fake_quantizer(layer.weight).detach())
+
+
+@pytest.mark.filterwarnings("ignore:FakeQuantize has seen nothing")
+def test_what_has_seen_nothing_is_served_with_a_scale_of_1():
+    trained = FakeQuantize(dtype=torch.uint8, qscheme=torch.per_channel_symmetric, ch_axis=0).eval()
+    served, x = trained.served(), 50 * draw(4, 6)
+    assert served.scale.numel() == 0
+    assert_same(served(x), trained(x))
+    assert served(x).min() < 0  # the middle of uint8 is its zero point
+
+
+def test_a_state_without_a_scale_lacks_it():
+    model = served("weight", E4M3)
+    state = {name: value for name, value in model.state_dict().items() if not name.endswith("scale")}
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.weight.scale"'):
+        model.load_state_dict(state)

@@ -64,6 +64,14 @@ def test_a_gradient_in_16_bits_is_of_the_values_that_codes_stand_for(name, dtype
         assert_same(torch.autograd.grad(f(x), x, dy)[0], want)
 
 
+@pytest.mark.parametrize("name", ("weight", "integer", "int4"))
+def test_without_a_gradient_no_weight_is_dequantized(name, monkeypatch):
+    served, x = convert(prepare(torch.nn.Linear(64, 32), *CONFIGURATIONS[name])), draw(16, 64)
+    want = served(x.clone().requires_grad_()).detach()
+    monkeypatch.setattr(type(served.weight), "values", None)
+    assert_same(served(x), want)
+
+
 def test_the_integer_product_has_one_gradient():
     """Of QuantizedLinear, and of the FakeQuantizedLinear whose codes are the same."""
     fake = FakeQuantize.with_args(

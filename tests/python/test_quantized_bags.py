@@ -90,6 +90,17 @@ def test_a_padding_row_without_numbers_is_left_out():
     assert_same(convert(trained)(INDICES.reshape(4, 3)), trained(INDICES.reshape(4, 3)).detach())
 
 
+COLUMNWISE = FakeQuantize.with_args(dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=1)
+
+
+@pytest.mark.parametrize(("config", "dtype"), ((INT8, torch.float64), (COLUMNWISE, torch.float32)))
+def test_bags_that_are_not_summed_as_codes(config, dtype):
+    trained = layer(config, dtype=dtype)
+    trained(INDICES.reshape(4, 3))
+    trained.eval()
+    assert_same(convert(trained)(INDICES.reshape(4, 3)), trained(INDICES.reshape(4, 3)).detach())
+
+
 def test_jagged_bags():
     trained = layer(INT8, padding_idx=2).eval()
     nested = torch.nested.nested_tensor_from_jagged(INDICES, torch.tensor([0, 4, 4, 12]))
@@ -130,8 +141,8 @@ def served():
         (ValueError, "max_norm or a sparse gradient", lambda: layer(INT8, max_norm=1.0)),
         (TypeError, "FakeQuantizedEmbeddingBag: input must be a Tensor, not list", lambda: served()([[1]])),
         (ValueError, "FakeQuantizedEmbeddingBag: input is torch.float32; want one of torch.int32", lambda: served()(draw(2, 2))),
-        (IndexError, "FakeQuantizedEmbeddingBag: input is 12 at position 0; want 0 to 11", lambda: served()(torch.tensor([[12]]))),
-        (IndexError, "FakeQuantizedEmbeddingBag: input is -1 at position 0; want 0 to 11", lambda: served()(torch.tensor([[-1]]))),
+        (IndexError, "FakeQuantizedEmbeddingBag: input is 12 at position 2; want 0 to 11", lambda: served()(torch.tensor([[11, 0], [12, -1]]))),
+        (IndexError, "FakeQuantizedEmbeddingBag: input is -1 at position 3; want 0 to 11", lambda: served()(torch.tensor([[0, 11], [3, -1]]))),
         (ValueError, "offsets", lambda: served()(INDICES)),
         (ValueError, "offsets", lambda: served()(INDICES.reshape(4, 3), torch.tensor([0]))),
         (ValueError, "embedding_bag: offsets is 1 at position 0", lambda: served()(INDICES, torch.tensor([1, 2]))),
