@@ -13,12 +13,12 @@ type ChooseRuns[C Compute] func(n int, a *Args, to [2][]C) bool
 // and Quantize do in two. It has no definition, which is those of MinMax, QParams and
 // Quantize, and is empty for float64.
 func DynamicQuantizeRows[C Compute]() []Row[ChooseRuns[C]] {
-	return float32Only[ChooseRuns[C]](chooseRows(dynamicQuantizeKernels))
+	return ownRows[ChooseRuns[C]](chooseRows(dynamicQuantizeKernels))
 }
 
 // ChooseQParamsRows is that of kernels that choose only.
 func ChooseQParamsRows[C Compute]() []Row[ChooseRuns[C]] {
-	return float32Only[ChooseRuns[C]](chooseRows(chooseQParamsKernels))
+	return ownRows[ChooseRuns[C]](chooseRows(chooseQParamsKernels))
 }
 
 func chooseRows(ks kernels) []Row[ChooseRuns[float32]] {

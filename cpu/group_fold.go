@@ -1,5 +1,7 @@
 package cpu
 
+import "slices"
+
 // Groups of n elements that lie one after the other, many at a time.
 
 // GroupSums sums the terms of groups, for both sums: what a kernel left that
@@ -17,7 +19,8 @@ func GroupSumRows[C Compute]() []Row[GroupSums[C]] {
 
 // GroupExtremeRows is the table of the ways to find extremes.
 func GroupExtremeRows[C Compute]() []Row[GroupExtremes[C]] {
-	return float32Before[GroupExtremes[C]](groupExtremeRows, extremesOfGroups)
+	rows := slices.Concat(ownRows[GroupExtremes[C]](groupExtremeRows), ownRows[GroupExtremes[C]](groupExtremeRows64))
+	return withDefinition(rows, always[GroupExtremes[C]](extremesOfGroups))
 }
 
 // sumGroups sums in Stripe order, in the memory of the terms. Lanes that no

@@ -50,10 +50,15 @@ func TestGroupSums(t *testing.T) {
 
 // Extremes of short groups are the definition's, for elements of any bits.
 func TestGroupExtremes(t *testing.T) {
+	groupExtremes[float32](t, tensor.F32, tensor.F16, tensor.BF16)
+	groupExtremes[float64](t, tensor.F64)
+}
+
+func groupExtremes[C cpu.Compute](t *testing.T, types ...tensor.DType) {
 	r := rand.New(rand.NewPCG(5, 6))
-	table := cpu.GroupExtremeRows[float32]()
+	table := cpu.GroupExtremeRows[C]()
 	definition, _ := table[len(table)-1].Pick(cpu.Types{})
-	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+	for _, d := range types {
 		for _, n := range groupSizes {
 			for _, count := range groupCounts {
 				data := values(r, d, n*count, 1, false)
@@ -63,11 +68,11 @@ func TestGroupExtremes(t *testing.T) {
 					}
 				}
 				x := cpu.Span{Stride: d.Size(), DType: d, P: unsafe.Pointer(&guard(data, true)[0])}
-				want := guardedPair(make([]float32, count), make([]float32, count))
+				want := guardedPair(make([]C, count), make([]C, count))
 				definition(scratch, x, n, want)
 				for _, row := range table {
 					if extremes, ok := row.Pick(cpu.Types{In: cpu.InTypes{d}}); ok && row.Needs <= cpu.Best() {
-						got := guardedPair(make([]float32, count), make([]float32, count))
+						got := guardedPair(make([]C, count), make([]C, count))
 						extremes(scratch, x, n, got)
 						sameResults(t, got, want, fmt.Sprintf("%s: extremes of %d groups of %d %s", row.Name, count, n, d))
 					}
@@ -78,7 +83,7 @@ func TestGroupExtremes(t *testing.T) {
 	}
 }
 
-func sameResults(t *testing.T, got, want [2][]float32, what string) {
+func sameResults[C cpu.Compute](t *testing.T, got, want [2][]C, what string) {
 	t.Helper()
 	for i := range got {
 		for g, a := range got[i] {
@@ -90,10 +95,10 @@ func sameResults(t *testing.T, got, want [2][]float32, what string) {
 
 // guardedPair copies to memory that ends where a page ends that is followed by
 // none.
-func guardedPair(a, b []float32) (pair [2][]float32) {
-	for i, v := range [][]float32{a, b} {
-		memory := guard(unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v)), true)
-		pair[i] = unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), len(v))
+func guardedPair[C cpu.Compute](a, b []C) (pair [2][]C) {
+	for i, v := range [][]C{a, b} {
+		memory := guard(unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), int(unsafe.Sizeof(v[0]))*len(v)), true)
+		pair[i] = unsafe.Slice((*C)(unsafe.Pointer(&memory[0])), len(v))
 	}
 	return pair
 }

@@ -101,16 +101,15 @@ func withDefinition[F any](rows []Row[F], definition func(Types) (F, bool)) []Ro
 	return append(rows, Row[F]{"go", Go, definition})
 }
 
-// float32Only returns rows that exist for float32 alone as those of F, a function for
-// one of the compute types: none where that is float64.
-func float32Only[F, F32 any](rows []Row[F32]) []Row[F] {
+// ownRows returns rows as those of F, a function for one compute type: none where they are for the other.
+func ownRows[F, Own any](rows []Row[Own]) []Row[F] {
 	own, _ := any(rows).([]Row[F])
 	return own
 }
 
-// float32Before puts such rows before the definition.
+// float32Before puts rows that exist for float32 alone before the definition.
 func float32Before[F, F32 any](rows []Row[F32], definition F) []Row[F] {
-	return withDefinition(float32Only[F](rows), always(definition))
+	return withDefinition(ownRows[F](rows), always(definition))
 }
 
 // byCompute makes the Pick of a definition, which exists once per compute type.

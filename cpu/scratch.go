@@ -104,6 +104,7 @@ type Scratch struct {
 	quick   quickMemory                     // quick_columns.go
 	groups  [MaxGroupRuns][2][Lanes]float64 // the lanes of many groups
 	weights weightScratch
+	doubles doubleScratch
 	part    struct { // assembly_tail.go
 		memory [5][partSize * 8]byte
 		call   kernelCall

@@ -131,6 +131,15 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 	}, kernel != nil
 }}}
 
+var groupExtremeRows64 = []Row[GroupExtremes[float64]]{{"avx2", AVX2, always(GroupExtremes[float64](func(s *Scratch, x Span, n int, to [2][]float64) {
+	const least = 4
+	if n < least || !x.Contiguous() || x.DType != tensor.F64 {
+		extremesOfGroups(s, x, n, to)
+		return
+	}
+	groupExtremesAVX2F64((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
+}))}}
+
 var chooseParamsRows = []Row[ChooseParams[float32]]{{"avx2", AVX2, always(ChooseParams[float32](func(extremes [2][]float32, codes Codes[float32]) {
 	const step = 8
 	whole := len(extremes[0]) / step * step

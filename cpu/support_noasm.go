@@ -25,7 +25,10 @@ var minMaxFoldRows []Row[MinMaxFold[float32]]
 
 var groupSumRows []Row[GroupSums[float32]]
 
-var groupExtremeRows []Row[GroupExtremes[float32]]
+var (
+	groupExtremeRows   []Row[GroupExtremes[float32]]
+	groupExtremeRows64 []Row[GroupExtremes[float64]]
+)
 
 var chooseParamsRows []Row[ChooseParams[float32]]
 

@@ -20,5 +20,8 @@ var weightKernels = []weightKernel{
 		},
 		dequantize: map[tensor.DType]dequantizeGroups{tensor.S8: dequantizeGroupsAVX2S8, tensor.U8: dequantizeGroupsAVX2U8},
 		tiles:      weightTilesAVX2, pack: packStripesAVX2, fold: foldTilesAVX2,
+		doubled: &doubleKernel{
+			map[tensor.DType]doubleGroups{tensor.S8: dequantizeGroupsAVX2S8F64, tensor.U8: dequantizeGroupsAVX2U8F64}, weightDoublesAVX2,
+		},
 	},
 }

@@ -40,11 +40,16 @@ func newHalves(codes ...float32) *halvesOf {
 	return h
 }
 
-func (r *weightRow) setCodes(codes tensor.DType) {
-	bytes := codes
+// byteCodes is the type of codes that are unpacked to bytes.
+func byteCodes(codes tensor.DType) tensor.DType {
 	if codes.Packed() {
-		bytes = tensor.S8 // up to 15, also of u4
+		return tensor.S8 // up to 15, also of u4
 	}
+	return codes
+}
+
+func (r *weightRow) setCodes(codes tensor.DType) {
+	bytes := byteCodes(codes)
 	r.kernels, r.direct = r.weightKernel.codes[codes]
 	if !r.direct {
 		r.kernels = r.weightKernel.codes[bytes]
@@ -62,44 +67,49 @@ func (r *weightRow) setCodes(codes tensor.DType) {
 // codes returns n codes of a row from position k on, an even one, as they are or as bytes.
 func (r *weightRun) codes(row, k, n int64, direct bool) *byte {
 	if d := r.Weight.DType; !d.Packed() || !direct {
-		return r.codeBytes(row, k, n)
+		return r.codeBytes(r.packing, row, k, n)
 	}
 	return (*byte)(unsafe.Add(r.Weight.Row(row, 0).P, k/2))
 }
 
 // codeBytes returns n codes of a row from position k on, as bytes.
-func (r *weightRun) codeBytes(row, k, n int64) *byte {
-	d := r.Weight.DType
+func (t *WeightTile) codeBytes(p Packing, row, k, n int64) *byte {
+	d := t.Weight.DType
 	if !d.Packed() {
-		return (*byte)(r.Weight.Row(row, k).P)
+		return (*byte)(t.Weight.Row(row, k).P)
 	}
-	bytes := unsafe.Slice((*int8)(unsafe.Pointer(&r.Scratch.unused)), n)
-	r.packing.Unpack(bytes, r.Weight.Row(row, 0).P, k, 1, d)
+	bytes := unsafe.Slice((*int8)(unsafe.Pointer(&t.Scratch.unused)), n)
+	p.Unpack(bytes, t.Weight.Row(row, 0).P, k, 1, d)
 	return (*byte)(unsafe.Pointer(&bytes[0]))
 }
 
 // weights fills w with the weights of row n from position k on.
 func (r *weightRun) weights(w []float32, n, k int64) {
-	q := unsafe.Pointer(r.codeBytes(n, k, int64(len(w))))
 	scales, zeros := r.group(n, k, int64(len(w)), 1)
-	for at, group := 0, 0; at < len(w); {
+	weightsOf(w, r.codeBytes(r.packing, n, k, int64(len(w))), r.unsigned, r.GroupSize, k, scales, zeros, r.bytes)
+}
+
+// weightsOf fills w with what codes from position k on of a row stand for: kernel makes what it takes of a group.
+func weightsOf[C Compute](w []C, codes *byte, unsigned bool, group, k int64, scales, zeros []C, kernel func(q *byte, groups, size int, scale, zero, w *C)) {
+	q := unsafe.Pointer(codes)
+	for at, number := 0, 0; at < len(w); {
 		left := len(w) - at
-		size := min(int(r.GroupSize-(k+int64(at))%r.GroupSize), left)
+		size := min(int(group-(k+int64(at))%group), left)
 		groups, kernels := 1, size&^(groupUnit-1)
-		if size == kernels && int64(size) == r.GroupSize {
+		if size == kernels && int64(size) == group {
 			groups = left / size
 		}
 		if kernels > 0 {
-			r.bytes((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[group], &zeros[group], &w[at])
+			kernel((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[number], &zeros[number], &w[at])
 		}
 		for i := kernels; i < size; i++ {
-			code := float32(*(*int8)(unsafe.Add(q, at+i)))
-			if r.unsigned {
-				code = float32(*(*uint8)(unsafe.Add(q, at+i)))
+			code := C(*(*int8)(unsafe.Add(q, at+i)))
+			if unsigned {
+				code = C(*(*uint8)(unsafe.Add(q, at+i)))
 			}
-			w[at+i] = (code - zeros[group]) * scales[group]
+			w[at+i] = (code - zeros[number]) * scales[number]
 		}
-		at, group = at+groups*size, group+groups
+		at, number = at+groups*size, number+groups
 	}
 }
 

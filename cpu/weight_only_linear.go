@@ -10,7 +10,7 @@ type WeightTile struct {
 	Bias              Span
 	M, M0, M1, N0, N1 int64
 	K                 int64
-	Packed            unsafe.Pointer // PackedSize bytes for a layer's Pack
+	Packed            unsafe.Pointer // what a layer's Pack made
 	Scratch           *Scratch
 }
 
@@ -27,11 +27,12 @@ type WeightLayer struct {
 	Run  func(*WeightTile)
 	Rows int64 // how many rows of x Run takes at most
 	// Pack copies row m of x to where Run reads it; nil: Run reads x itself.
-	Pack func(t *WeightTile, m int64)
+	Pack   func(t *WeightTile, m int64)
+	Packed func(m, k int64) int64 // how many bytes m such rows have
 }
 
-// PackedSize is how many bytes m packed rows of x have.
-func PackedSize(m, k int64) int64 {
+// packedSize is how many bytes m packed rows of x have in f32.
+func packedSize(m, k int64) int64 {
 	width := roundUp(k, Lanes) + ceilDiv(k, weightLeastDepth)*weightSlack
 	if m <= weightFewRows {
 		width = max(width, packedWidth(k))

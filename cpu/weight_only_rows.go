@@ -36,6 +36,7 @@ type weightKernel struct {
 	tiles      func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)
 	pack       func(from *float32, steps int, to *float32, apart int)
 	fold       func(lanes *float32, rows int, y *float32, yRow int)
+	doubled    *doubleKernel // of f64; or nil
 }
 
 const (
@@ -66,7 +67,7 @@ func weightRows() (table []Row[WeightLayer]) {
 		k := &weightKernels[i]
 		table = append(table, Row[WeightLayer]{k.needs.String(), k.needs, func(t Types) (WeightLayer, bool) {
 			if t.Compute != tensor.F32 {
-				return WeightLayer{}, false
+				return k.doubles(t.In[1])
 			}
 			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0])}
 			r.setCodes(t.In[1])
@@ -75,7 +76,7 @@ func weightRows() (table []Row[WeightLayer]) {
 					run := r.begin(t)
 					run.columns()
 				},
-				Rows: weightTileRows,
+				Rows: weightTileRows, Packed: packedSize,
 				Pack: func(t *WeightTile, m int64) {
 					run := r.begin(t)
 					run.packRow(m)
@@ -107,7 +108,7 @@ type weightRun struct {
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
 	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights}
-	run.takes = t.K > 0 && t.K <= StripeBlock && (t.Weight.DType.Packed() || t.Weight.Contiguous())
+	run.takes = t.forKernels()
 	units := t.GroupSize / sharedUnit
 	run.shift, run.shared = bits.TrailingZeros64(uint64(units)), t.GroupSize%sharedUnit == 0 && units&(units-1) == 0
 	if t.GroupSize >= t.K {
@@ -118,6 +119,20 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	}
 	run.few = run.shared && t.M <= r.few && t.K%Lanes*t.M*weightRest <= t.K
 	return run
+}
+
+// forKernels reports whether kernels take a tile.
+func (t *WeightTile) forKernels() bool {
+	return t.K > 0 && t.K <= StripeBlock && (t.Weight.DType.Packed() || t.Weight.Contiguous())
+}
+
+// define computes a tile by the definition.
+func define[C Compute](t *WeightTile) {
+	part := *t
+	for ; part.M0 < t.M1; part.M0 += weightTreeRows {
+		part.M1 = min(part.M0+weightTreeRows, t.M1)
+		weightOnlyLinear[C](&part)
+	}
 }
 
 // packed returns where an element of packed x lies.
@@ -157,11 +172,7 @@ func evenFirst(row []float32, of int) {
 // columns computes the tile's part of y.
 func (r *weightRun) columns() {
 	if !r.takes {
-		part := *r.WeightTile
-		for ; part.M0 < r.M1; part.M0 += weightTreeRows {
-			part.M1 = min(part.M0+weightTreeRows, r.M1)
-			weightOnlyLinear[float32](&part)
-		}
+		define[float32](r.WeightTile)
 		return
 	}
 	for first := r.N0; first < r.N1; first += weightColumns {

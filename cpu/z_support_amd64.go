@@ -44,6 +44,11 @@ func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
 //go:noescape
 func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
 
+// groupExtremesAVX2F64 stores, of count groups of n elements, the smallest and the largest and 0, or NaNs: n is 4 or more.
+//
+//go:noescape
+func groupExtremesAVX2F64(x *byte, n int, count int, lo *float64, hi *float64)
+
 // storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
 //
 //go:noescape

@@ -430,6 +430,66 @@ group_done:
 	VZEROUPPER
 	RET
 
+// func groupExtremesAVX2F64(x *byte, n int, count int, lo *float64, hi *float64)
+// Requires: AVX, AVX2
+TEXT ·groupExtremesAVX2F64(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ lo+24(FP), BX
+	MOVQ hi+32(FP), SI
+
+group:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	MOVQ   CX, DI
+
+vector:
+	VMOVUPD (AX), Y3
+	ADDQ    $0x20, AX
+	VCMPPD  $0x03, Y3, Y3, Y4
+	VORPD   Y4, Y2, Y2
+	VMINPD  Y0, Y3, Y0
+	VMAXPD  Y1, Y3, Y1
+	SUBQ    $0x04, DI
+	CMPQ    DI, $0x04
+	JGE     vector
+	TESTQ   DI, DI
+	JEQ     group_done
+	LEAQ    -32(AX)(DI*8), AX
+	VMOVUPD (AX), Y3
+	ADDQ    $0x20, AX
+	VCMPPD  $0x03, Y3, Y3, Y4
+	VORPD   Y4, Y2, Y2
+	VMINPD  Y0, Y3, Y0
+	VMAXPD  Y1, Y3, Y1
+
+group_done:
+	VMOVMSKPD Y2, DI
+	TESTL     DI, DI
+	JEQ       numbers
+	VPCMPEQQ  Y0, Y0, Y0
+	VMOVAPD   Y0, Y1
+
+numbers:
+	VEXTRACTF128 $0x01, Y0, X2
+	VMINPD       X2, X0, X0
+	VPERMILPD    $0x01, X0, X2
+	VMINPD       X2, X0, X0
+	VMOVSD       X0, (BX)
+	ADDQ         $0x08, BX
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPD       X0, X1, X1
+	VPERMILPD    $0x01, X1, X0
+	VMAXPD       X0, X1, X1
+	VMOVSD       X1, (SI)
+	ADDQ         $0x08, SI
+	DECQ         DX
+	JNE          group
+	VZEROUPPER
+	RET
+
 // func storeZerosAVX2(to *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16

@@ -147,3 +147,20 @@ func dequantizeGroupsAVX2S8(q *byte, groups int, size int, scale *float32, zero 
 //
 //go:noescape
 func dequantizeGroupsAVX2U8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+
+// dequantizeGroupsAVX2S8F64 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX2S8F64(q *byte, groups int, size int, scale *float64, zero *float64, w *float64)
+
+// dequantizeGroupsAVX2U8F64 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX2U8F64(q *byte, groups int, size int, scale *float64, zero *float64, w *float64)
+
+// weightDoublesAVX2 multiplies rows of x with 2 or 4 rows of w, as columns says, of so many stripes of 64. Sums begin with
+// lanes if there are more, else with 0; each row has 4 times 64 of them, laneRow bytes after those of the row before.
+// If folding is 1 they are folded then, and go to sums.
+//
+//go:noescape
+func weightDoublesAVX2(x *float64, xRow int, rows int, w *float64, wRow int, columns int, steps int, lanes *float64, laneRow int, more int, folding int, sums *float64, sumsRow int)

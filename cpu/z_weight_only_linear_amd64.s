@@ -5133,7 +5133,7 @@ sixteen:
 	VMULPS    Z0, Z2, Z2
 	VMOVUPS   Z2, (SI)
 	ADDQ      $0x10, AX
-	ADDQ      $0x40, SI
+	ADDQ      $0x00000040, SI
 	SUBQ      $0x10, R8
 	JG        sixteen
 	ADDQ      $0x04, DX
@@ -5169,7 +5169,7 @@ sixteen:
 	VMULPS    Z0, Z2, Z2
 	VMOVUPS   Z2, (SI)
 	ADDQ      $0x10, AX
-	ADDQ      $0x40, SI
+	ADDQ      $0x00000040, SI
 	SUBQ      $0x10, R8
 	JG        sixteen
 	ADDQ      $0x04, DX
@@ -5210,7 +5210,7 @@ sixteen:
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, 32(SI)
 	ADDQ      $0x10, AX
-	ADDQ      $0x40, SI
+	ADDQ      $0x00000040, SI
 	SUBQ      $0x10, R8
 	JG        sixteen
 	ADDQ      $0x04, DX
@@ -5251,7 +5251,7 @@ sixteen:
 	VMULPS    Y0, Y2, Y2
 	VMOVUPS   Y2, 32(SI)
 	ADDQ      $0x10, AX
-	ADDQ      $0x40, SI
+	ADDQ      $0x00000040, SI
 	SUBQ      $0x10, R8
 	JG        sixteen
 	ADDQ      $0x04, DX
@@ -5260,5 +5260,794 @@ sixteen:
 	JMP       group
 
 done:
+	VZEROUPPER
+	RET
+
+// func dequantizeGroupsAVX2S8F64(q *byte, groups int, size int, scale *float64, zero *float64, w *float64)
+// Requires: AVX
+TEXT ·dequantizeGroupsAVX2S8F64(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSD (DX), Y0
+	VBROADCASTSD (BX), Y1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVSXBD (AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, (SI)
+	VPMOVSXBD 4(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 32(SI)
+	VPMOVSXBD 8(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 64(SI)
+	VPMOVSXBD 12(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 96(SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x08, DX
+	ADDQ      $0x08, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeGroupsAVX2U8F64(q *byte, groups int, size int, scale *float64, zero *float64, w *float64)
+// Requires: AVX
+TEXT ·dequantizeGroupsAVX2U8F64(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSD (DX), Y0
+	VBROADCASTSD (BX), Y1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVZXBD (AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, (SI)
+	VPMOVZXBD 4(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 32(SI)
+	VPMOVZXBD 8(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 64(SI)
+	VPMOVZXBD 12(AX), X2
+	VCVTDQ2PD X2, Y2
+	VSUBPD    Y1, Y2, Y2
+	VMULPD    Y0, Y2, Y2
+	VMOVUPD   Y2, 96(SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x08, DX
+	ADDQ      $0x08, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
+
+// func weightDoublesAVX2(x *float64, xRow int, rows int, w *float64, wRow int, columns int, steps int, lanes *float64, laneRow int, more int, folding int, sums *float64, sumsRow int)
+// Requires: AVX
+TEXT ·weightDoublesAVX2(SB), NOSPLIT, $0-104
+rows1:
+	CMPQ rows+16(FP), $0x00000003
+	JLT  fewer2
+	MOVQ w+24(FP), AX
+	MOVQ columns+40(FP), CX
+	MOVQ lanes+56(FP), DX
+	MOVQ sums+88(FP), BX
+
+columns3:
+	TESTQ CX, CX
+	JLE   multiplied4
+	MOVQ  x+0(FP), SI
+	MOVQ  SI, DI
+	ADDQ  xRow+8(FP), DI
+	MOVQ  DI, R8
+	ADDQ  xRow+8(FP), R8
+	MOVQ  AX, R9
+	MOVQ  R9, R10
+	ADDQ  wRow+32(FP), R10
+	MOVQ  steps+48(FP), R11
+	SHLQ  $0x09, R11
+	MOVQ  DX, R13
+	MOVQ  $0x00000008, R14
+
+line5:
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin6
+	VMOVUPD (R13), Y0
+	VMOVUPD 32(R13), Y1
+	VMOVUPD 512(R13), Y2
+	VMOVUPD 544(R13), Y3
+	VMOVUPD 2048(R13), Y4
+	VMOVUPD 2080(R13), Y5
+	VMOVUPD 2560(R13), Y6
+	VMOVUPD 2592(R13), Y7
+	VMOVUPD 4096(R13), Y8
+	VMOVUPD 4128(R13), Y9
+	VMOVUPD 4608(R13), Y10
+	VMOVUPD 4640(R13), Y11
+	JMP     begun7
+
+begin6:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+	VXORPD Y10, Y10, Y10
+	VXORPD Y11, Y11, Y11
+
+begun7:
+	XORQ R12, R12
+
+step8:
+	VMOVUPD      (R9)(R12*1), Y12
+	VMOVUPD      (R10)(R12*1), Y13
+	VMOVUPD      (SI)(R12*1), Y14
+	VMULPD       Y14, Y12, Y15
+	VADDPD       Y15, Y0, Y0
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y2, Y2
+	VMOVUPD      (DI)(R12*1), Y14
+	VMULPD       Y14, Y12, Y15
+	VADDPD       Y15, Y4, Y4
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y6, Y6
+	VMOVUPD      (R8)(R12*1), Y14
+	VMULPD       Y14, Y12, Y12
+	VADDPD       Y12, Y8, Y8
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y10, Y10
+	VMOVUPD      32(R9)(R12*1), Y12
+	VMOVUPD      32(R10)(R12*1), Y13
+	VMOVUPD      32(SI)(R12*1), Y14
+	VMULPD       Y14, Y12, Y15
+	VADDPD       Y15, Y1, Y1
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y3, Y3
+	VMOVUPD      32(DI)(R12*1), Y14
+	VMULPD       Y14, Y12, Y15
+	VADDPD       Y15, Y5, Y5
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y7, Y7
+	VMOVUPD      32(R8)(R12*1), Y14
+	VMULPD       Y14, Y12, Y12
+	VADDPD       Y12, Y9, Y9
+	VMULPD       Y14, Y13, Y14
+	VADDPD       Y14, Y11, Y11
+	ADDQ         $0x00000200, R12
+	CMPQ         R12, R11
+	JLT          step8
+	VMOVUPD      Y0, (R13)
+	VMOVUPD      Y1, 32(R13)
+	VMOVUPD      Y2, 512(R13)
+	VMOVUPD      Y3, 544(R13)
+	VMOVUPD      Y4, 2048(R13)
+	VMOVUPD      Y5, 2080(R13)
+	VMOVUPD      Y6, 2560(R13)
+	VMOVUPD      Y7, 2592(R13)
+	VMOVUPD      Y8, 4096(R13)
+	VMOVUPD      Y9, 4128(R13)
+	VMOVUPD      Y10, 4608(R13)
+	VMOVUPD      Y11, 4640(R13)
+	ADDQ         $0x00000040, R13
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	DECQ         R14
+	JNE          line5
+	CMPQ         folding+80(FP), $0x00
+	JEQ          kept9
+	MOVQ         BX, SI
+	VMOVUPD      (DX), Y0
+	VADDPD       256(DX), Y0, Y0
+	VMOVUPD      32(DX), Y1
+	VADDPD       288(DX), Y1, Y1
+	VMOVUPD      64(DX), Y2
+	VADDPD       320(DX), Y2, Y2
+	VMOVUPD      96(DX), Y3
+	VADDPD       352(DX), Y3, Y3
+	VMOVUPD      128(DX), Y4
+	VADDPD       384(DX), Y4, Y4
+	VMOVUPD      160(DX), Y5
+	VADDPD       416(DX), Y5, Y5
+	VMOVUPD      192(DX), Y6
+	VADDPD       448(DX), Y6, Y6
+	VMOVUPD      224(DX), Y7
+	VADDPD       480(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      512(DX), Y0
+	VADDPD       768(DX), Y0, Y0
+	VMOVUPD      544(DX), Y2
+	VADDPD       800(DX), Y2, Y2
+	VMOVUPD      576(DX), Y3
+	VADDPD       832(DX), Y3, Y3
+	VMOVUPD      608(DX), Y4
+	VADDPD       864(DX), Y4, Y4
+	VMOVUPD      640(DX), Y5
+	VADDPD       896(DX), Y5, Y5
+	VMOVUPD      672(DX), Y6
+	VADDPD       928(DX), Y6, Y6
+	VMOVUPD      704(DX), Y7
+	VADDPD       960(DX), Y7, Y7
+	VMOVUPD      736(DX), Y8
+	VADDPD       992(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+	VMOVUPD      2048(DX), Y0
+	VADDPD       2304(DX), Y0, Y0
+	VMOVUPD      2080(DX), Y1
+	VADDPD       2336(DX), Y1, Y1
+	VMOVUPD      2112(DX), Y2
+	VADDPD       2368(DX), Y2, Y2
+	VMOVUPD      2144(DX), Y3
+	VADDPD       2400(DX), Y3, Y3
+	VMOVUPD      2176(DX), Y4
+	VADDPD       2432(DX), Y4, Y4
+	VMOVUPD      2208(DX), Y5
+	VADDPD       2464(DX), Y5, Y5
+	VMOVUPD      2240(DX), Y6
+	VADDPD       2496(DX), Y6, Y6
+	VMOVUPD      2272(DX), Y7
+	VADDPD       2528(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      2560(DX), Y0
+	VADDPD       2816(DX), Y0, Y0
+	VMOVUPD      2592(DX), Y2
+	VADDPD       2848(DX), Y2, Y2
+	VMOVUPD      2624(DX), Y3
+	VADDPD       2880(DX), Y3, Y3
+	VMOVUPD      2656(DX), Y4
+	VADDPD       2912(DX), Y4, Y4
+	VMOVUPD      2688(DX), Y5
+	VADDPD       2944(DX), Y5, Y5
+	VMOVUPD      2720(DX), Y6
+	VADDPD       2976(DX), Y6, Y6
+	VMOVUPD      2752(DX), Y7
+	VADDPD       3008(DX), Y7, Y7
+	VMOVUPD      2784(DX), Y8
+	VADDPD       3040(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+	VMOVUPD      4096(DX), Y0
+	VADDPD       4352(DX), Y0, Y0
+	VMOVUPD      4128(DX), Y1
+	VADDPD       4384(DX), Y1, Y1
+	VMOVUPD      4160(DX), Y2
+	VADDPD       4416(DX), Y2, Y2
+	VMOVUPD      4192(DX), Y3
+	VADDPD       4448(DX), Y3, Y3
+	VMOVUPD      4224(DX), Y4
+	VADDPD       4480(DX), Y4, Y4
+	VMOVUPD      4256(DX), Y5
+	VADDPD       4512(DX), Y5, Y5
+	VMOVUPD      4288(DX), Y6
+	VADDPD       4544(DX), Y6, Y6
+	VMOVUPD      4320(DX), Y7
+	VADDPD       4576(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      4608(DX), Y0
+	VADDPD       4864(DX), Y0, Y0
+	VMOVUPD      4640(DX), Y2
+	VADDPD       4896(DX), Y2, Y2
+	VMOVUPD      4672(DX), Y3
+	VADDPD       4928(DX), Y3, Y3
+	VMOVUPD      4704(DX), Y4
+	VADDPD       4960(DX), Y4, Y4
+	VMOVUPD      4736(DX), Y5
+	VADDPD       4992(DX), Y5, Y5
+	VMOVUPD      4768(DX), Y6
+	VADDPD       5024(DX), Y6, Y6
+	VMOVUPD      4800(DX), Y7
+	VADDPD       5056(DX), Y7, Y7
+	VMOVUPD      4832(DX), Y8
+	VADDPD       5088(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+
+kept9:
+	ADDQ wRow+32(FP), AX
+	ADDQ wRow+32(FP), AX
+	ADDQ $0x00000400, DX
+	ADDQ $0x00000010, BX
+	SUBQ $0x02, CX
+	JMP  columns3
+
+multiplied4:
+	MOVQ   xRow+8(FP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, x+0(FP)
+	MOVQ   laneRow+64(FP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, lanes+56(FP)
+	MOVQ   sumsRow+96(FP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, sums+88(FP)
+	SUBQ   $0x00000003, rows+16(FP)
+	JMP    rows1
+
+fewer2:
+rows10:
+	CMPQ rows+16(FP), $0x00000002
+	JLT  fewer11
+	MOVQ w+24(FP), AX
+	MOVQ columns+40(FP), CX
+	MOVQ lanes+56(FP), DX
+	MOVQ sums+88(FP), BX
+
+columns12:
+	TESTQ CX, CX
+	JLE   multiplied13
+	MOVQ  x+0(FP), SI
+	MOVQ  SI, DI
+	ADDQ  xRow+8(FP), DI
+	MOVQ  AX, R8
+	MOVQ  R8, R9
+	ADDQ  wRow+32(FP), R9
+	MOVQ  steps+48(FP), R10
+	SHLQ  $0x09, R10
+	MOVQ  DX, R12
+	MOVQ  $0x00000008, R13
+
+line14:
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin15
+	VMOVUPD (R12), Y0
+	VMOVUPD 32(R12), Y1
+	VMOVUPD 512(R12), Y2
+	VMOVUPD 544(R12), Y3
+	VMOVUPD 2048(R12), Y4
+	VMOVUPD 2080(R12), Y5
+	VMOVUPD 2560(R12), Y6
+	VMOVUPD 2592(R12), Y7
+	JMP     begun16
+
+begin15:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+begun16:
+	XORQ R11, R11
+
+step17:
+	VMOVUPD      (R8)(R11*1), Y8
+	VMOVUPD      (R9)(R11*1), Y9
+	VMOVUPD      (SI)(R11*1), Y10
+	VMULPD       Y10, Y8, Y11
+	VADDPD       Y11, Y0, Y0
+	VMULPD       Y10, Y9, Y10
+	VADDPD       Y10, Y2, Y2
+	VMOVUPD      (DI)(R11*1), Y10
+	VMULPD       Y10, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VMULPD       Y10, Y9, Y10
+	VADDPD       Y10, Y6, Y6
+	VMOVUPD      32(R8)(R11*1), Y8
+	VMOVUPD      32(R9)(R11*1), Y9
+	VMOVUPD      32(SI)(R11*1), Y10
+	VMULPD       Y10, Y8, Y11
+	VADDPD       Y11, Y1, Y1
+	VMULPD       Y10, Y9, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      32(DI)(R11*1), Y10
+	VMULPD       Y10, Y8, Y8
+	VADDPD       Y8, Y5, Y5
+	VMULPD       Y10, Y9, Y10
+	VADDPD       Y10, Y7, Y7
+	ADDQ         $0x00000200, R11
+	CMPQ         R11, R10
+	JLT          step17
+	VMOVUPD      Y0, (R12)
+	VMOVUPD      Y1, 32(R12)
+	VMOVUPD      Y2, 512(R12)
+	VMOVUPD      Y3, 544(R12)
+	VMOVUPD      Y4, 2048(R12)
+	VMOVUPD      Y5, 2080(R12)
+	VMOVUPD      Y6, 2560(R12)
+	VMOVUPD      Y7, 2592(R12)
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	DECQ         R13
+	JNE          line14
+	CMPQ         folding+80(FP), $0x00
+	JEQ          kept18
+	MOVQ         BX, SI
+	VMOVUPD      (DX), Y0
+	VADDPD       256(DX), Y0, Y0
+	VMOVUPD      32(DX), Y1
+	VADDPD       288(DX), Y1, Y1
+	VMOVUPD      64(DX), Y2
+	VADDPD       320(DX), Y2, Y2
+	VMOVUPD      96(DX), Y3
+	VADDPD       352(DX), Y3, Y3
+	VMOVUPD      128(DX), Y4
+	VADDPD       384(DX), Y4, Y4
+	VMOVUPD      160(DX), Y5
+	VADDPD       416(DX), Y5, Y5
+	VMOVUPD      192(DX), Y6
+	VADDPD       448(DX), Y6, Y6
+	VMOVUPD      224(DX), Y7
+	VADDPD       480(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      512(DX), Y0
+	VADDPD       768(DX), Y0, Y0
+	VMOVUPD      544(DX), Y2
+	VADDPD       800(DX), Y2, Y2
+	VMOVUPD      576(DX), Y3
+	VADDPD       832(DX), Y3, Y3
+	VMOVUPD      608(DX), Y4
+	VADDPD       864(DX), Y4, Y4
+	VMOVUPD      640(DX), Y5
+	VADDPD       896(DX), Y5, Y5
+	VMOVUPD      672(DX), Y6
+	VADDPD       928(DX), Y6, Y6
+	VMOVUPD      704(DX), Y7
+	VADDPD       960(DX), Y7, Y7
+	VMOVUPD      736(DX), Y8
+	VADDPD       992(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+	VMOVUPD      2048(DX), Y0
+	VADDPD       2304(DX), Y0, Y0
+	VMOVUPD      2080(DX), Y1
+	VADDPD       2336(DX), Y1, Y1
+	VMOVUPD      2112(DX), Y2
+	VADDPD       2368(DX), Y2, Y2
+	VMOVUPD      2144(DX), Y3
+	VADDPD       2400(DX), Y3, Y3
+	VMOVUPD      2176(DX), Y4
+	VADDPD       2432(DX), Y4, Y4
+	VMOVUPD      2208(DX), Y5
+	VADDPD       2464(DX), Y5, Y5
+	VMOVUPD      2240(DX), Y6
+	VADDPD       2496(DX), Y6, Y6
+	VMOVUPD      2272(DX), Y7
+	VADDPD       2528(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      2560(DX), Y0
+	VADDPD       2816(DX), Y0, Y0
+	VMOVUPD      2592(DX), Y2
+	VADDPD       2848(DX), Y2, Y2
+	VMOVUPD      2624(DX), Y3
+	VADDPD       2880(DX), Y3, Y3
+	VMOVUPD      2656(DX), Y4
+	VADDPD       2912(DX), Y4, Y4
+	VMOVUPD      2688(DX), Y5
+	VADDPD       2944(DX), Y5, Y5
+	VMOVUPD      2720(DX), Y6
+	VADDPD       2976(DX), Y6, Y6
+	VMOVUPD      2752(DX), Y7
+	VADDPD       3008(DX), Y7, Y7
+	VMOVUPD      2784(DX), Y8
+	VADDPD       3040(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+
+kept18:
+	ADDQ wRow+32(FP), AX
+	ADDQ wRow+32(FP), AX
+	ADDQ $0x00000400, DX
+	ADDQ $0x00000010, BX
+	SUBQ $0x02, CX
+	JMP  columns12
+
+multiplied13:
+	MOVQ   xRow+8(FP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, x+0(FP)
+	MOVQ   laneRow+64(FP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, lanes+56(FP)
+	MOVQ   sumsRow+96(FP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, sums+88(FP)
+	SUBQ   $0x00000002, rows+16(FP)
+	JMP    rows10
+
+fewer11:
+rows19:
+	CMPQ rows+16(FP), $0x00000001
+	JLT  fewer20
+	MOVQ w+24(FP), AX
+	MOVQ columns+40(FP), CX
+	MOVQ lanes+56(FP), DX
+	MOVQ sums+88(FP), BX
+
+columns21:
+	TESTQ CX, CX
+	JLE   multiplied22
+	MOVQ  x+0(FP), SI
+	MOVQ  AX, DI
+	MOVQ  DI, R8
+	ADDQ  wRow+32(FP), R8
+	MOVQ  steps+48(FP), R9
+	SHLQ  $0x09, R9
+	MOVQ  DX, R11
+	MOVQ  $0x00000008, R12
+
+line23:
+	CMPQ    more+72(FP), $0x00
+	JEQ     begin24
+	VMOVUPD (R11), Y0
+	VMOVUPD 32(R11), Y1
+	VMOVUPD 512(R11), Y2
+	VMOVUPD 544(R11), Y3
+	JMP     begun25
+
+begin24:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+begun25:
+	XORQ R10, R10
+
+step26:
+	VMOVUPD      (DI)(R10*1), Y4
+	VMOVUPD      (R8)(R10*1), Y5
+	VMOVUPD      (SI)(R10*1), Y6
+	VMULPD       Y6, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMULPD       Y6, Y5, Y6
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      32(DI)(R10*1), Y4
+	VMOVUPD      32(R8)(R10*1), Y5
+	VMOVUPD      32(SI)(R10*1), Y6
+	VMULPD       Y6, Y4, Y4
+	VADDPD       Y4, Y1, Y1
+	VMULPD       Y6, Y5, Y6
+	VADDPD       Y6, Y3, Y3
+	ADDQ         $0x00000200, R10
+	CMPQ         R10, R9
+	JLT          step26
+	VMOVUPD      Y0, (R11)
+	VMOVUPD      Y1, 32(R11)
+	VMOVUPD      Y2, 512(R11)
+	VMOVUPD      Y3, 544(R11)
+	ADDQ         $0x00000040, R11
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, R8
+	DECQ         R12
+	JNE          line23
+	CMPQ         folding+80(FP), $0x00
+	JEQ          kept27
+	MOVQ         BX, SI
+	VMOVUPD      (DX), Y0
+	VADDPD       256(DX), Y0, Y0
+	VMOVUPD      32(DX), Y1
+	VADDPD       288(DX), Y1, Y1
+	VMOVUPD      64(DX), Y2
+	VADDPD       320(DX), Y2, Y2
+	VMOVUPD      96(DX), Y3
+	VADDPD       352(DX), Y3, Y3
+	VMOVUPD      128(DX), Y4
+	VADDPD       384(DX), Y4, Y4
+	VMOVUPD      160(DX), Y5
+	VADDPD       416(DX), Y5, Y5
+	VMOVUPD      192(DX), Y6
+	VADDPD       448(DX), Y6, Y6
+	VMOVUPD      224(DX), Y7
+	VADDPD       480(DX), Y7, Y7
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VMOVUPD      512(DX), Y0
+	VADDPD       768(DX), Y0, Y0
+	VMOVUPD      544(DX), Y2
+	VADDPD       800(DX), Y2, Y2
+	VMOVUPD      576(DX), Y3
+	VADDPD       832(DX), Y3, Y3
+	VMOVUPD      608(DX), Y4
+	VADDPD       864(DX), Y4, Y4
+	VMOVUPD      640(DX), Y5
+	VADDPD       896(DX), Y5, Y5
+	VMOVUPD      672(DX), Y6
+	VADDPD       928(DX), Y6, Y6
+	VMOVUPD      704(DX), Y7
+	VADDPD       960(DX), Y7, Y7
+	VMOVUPD      736(DX), Y8
+	VADDPD       992(DX), Y8, Y8
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y0, Y0
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X0, X2, X2
+	VUNPCKLPD    X2, X1, X0
+	VUNPCKHPD    X2, X1, X1
+	VADDPD       X1, X0, X0
+	VMOVUPD      X0, (SI)
+	ADDQ         sumsRow+96(FP), SI
+
+kept27:
+	ADDQ wRow+32(FP), AX
+	ADDQ wRow+32(FP), AX
+	ADDQ $0x00000400, DX
+	ADDQ $0x00000010, BX
+	SUBQ $0x02, CX
+	JMP  columns21
+
+multiplied22:
+	MOVQ   xRow+8(FP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, x+0(FP)
+	MOVQ   laneRow+64(FP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, lanes+56(FP)
+	MOVQ   sumsRow+96(FP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, sums+88(FP)
+	SUBQ   $0x00000001, rows+16(FP)
+	JMP    rows19
+
+fewer20:
 	VZEROUPPER
 	RET

@@ -23,6 +23,8 @@ func TestNoAllocation(t *testing.T) {
 		"fake_quantize_per_channel_backward grad_output=f32[2,70000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 axis=0 qmin=-128 qmax=127",
 		"dynamic_quantize_per_tensor x=f32[2,70000] q=s8 qmin=-128 qmax=127",
 		"dynamic_quantize_per_tensor x=f32[2,70000] q=s4 qmin=-8 qmax=7",
+		"quantize_per_token x=f32[300,7] q=s4 qmin=-8 qmax=7",
+		"dequantize_per_channel q=u4[300,7] y=f32 axis=1 qmin=0 qmax=15",
 		"dequantize_per_channel_backward grad_output=f32[70,30] q=u4 grad_scale=f32 axis=1 qmin=0 qmax=15",
 		"affine_grid_backward grad_grid=f32[1,300,300,2]",
 		"embedding_renorm weight=f32[2,70000] indices=i32[2] max_norm=1",

@@ -116,15 +116,12 @@ func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMa
 	chooser.packed, chooser.operand[firstOutput] = -1, -1
 	t.Out[0], chooser.args.Out[0].DType, chooser.size[firstOutput] = tensor.None, tensor.None, 0
 	chooseThenMap[C](pl, &chooser, t, minMax, nil)
-	choose, ways := pl.run, newMapJobs(f, quantize)
+	choose, mapAll := pl.run, runElementwise(pl, f, quantize)
 	pl.run = func(c *call) error {
 		if err := choose(c); err != nil {
 			return err
 		}
-		for i := range f.regions {
-			f.mapRegion(c, &f.regions[i], &ways)
-		}
-		return nil
+		return mapAll(c)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // Inputs that are read many times, or in any order, such as the images of grid_sample: where the
 // elements of their rows lie apart (channels last, an expanded gradient), they are copied first, as
-// a whole, into memory that calls share.
+// a whole, into memory that calls share; so are cropped ones whose elements are read in blocks longer
+// than their rows.
 
 // maxCompact is how many inputs of an op are copied: the first ones.
 const maxCompact = 4
@@ -30,14 +31,36 @@ func (c *call) compact() {
 		return
 	}
 	for i := range min(maxCompact, len(args)) {
-		v := &c.args[i]
-		last := len(v.Shape) - 1
-		if args[i].compact == nil || !v.Present() || last < 0 || v.NumElements() == 0 || v.Shape[last] == 1 || v.Stride(last) == 1 || !args[i].compact(c) {
+		if !args[i].isCopied(c, &c.args[i]) {
 			continue
 		}
 		c.copyArgs()
 		c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
 	}
+}
+
+// isCopied reports whether calls copy an input.
+func (a *arg) isCopied(c *call, v *tensor.View) bool {
+	last := len(v.Shape) - 1
+	switch {
+	case a.compact == nil && a.blocks == 0 || !v.Present() || last < 0 || v.NumElements() == 0:
+		return false
+	case v.Shape[last] > 1 && v.Stride(last) != 1:
+		return a.compact != nil && a.compact(c)
+	}
+	return a.blocks > 0 && a.inShortRows(v) && (a.compact == nil || a.compact(c))
+}
+
+// inShortRows reports whether elements that are read in blocks lie in rows shorter than these.
+func (a *arg) inShortRows(v *tensor.View) bool {
+	row := int64(1)
+	for d := len(v.Shape) - 1; d >= a.blocks; d-- {
+		if v.Shape[d] > 1 && v.Stride(d) != row {
+			return row < cpu.Block
+		}
+		row *= v.Shape[d]
+	}
+	return false
 }
 
 // compactData puts copies in the place of a kernel's data inputs that have gaps, and reports whether

@@ -83,6 +83,32 @@ func TestCopiedGradients(t *testing.T) {
 	}
 }
 
+// cropped lays out the rows of tensors with other elements between them.
+func cropped(shape []int64, _ []bool) (strides []int64, first, n int64) {
+	strides, n = make([]int64, len(shape)), 1
+	for d := len(shape) - 1; d >= 0; d-- {
+		strides[d] = n
+		n *= shape[d] + 2
+	}
+	return strides, n / 3, n + n/3
+}
+
+// Cropped images, places and gradients of grid_sample, rows of which are shorter and longer than a block.
+func TestGridSampleOfCroppedInputs(t *testing.T) {
+	for _, size := range []string{"[2,3,9,11] [2,3,7,30] [2,7,30,2]", "[1,2,5,6] [1,2,3,300] [1,3,300,2]", "[2,3,4,5,6] [2,3,1,4,9] [2,1,4,9,3]"} {
+		shapes := strings.Fields(size)
+		for _, mode := range []string{"bilinear", "nearest"} {
+			for _, text := range []string{"grid_sample input=f32%[2]s grid=f32%[3]s", "grid_sample_backward grad_output=f64%s input=f64%s grid=f64%s"} {
+				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), fmt.Sprintf(text, shapes[1], shapes[0], shapes[2])+" mode="+mode)
+				require.NoError(t, err)
+				for _, row := range rowsFor(c) {
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 2}, Layout: cropped}, defined(t, c), row)
+				}
+			}
+		}
+	}
+}
+
 // Inputs that are copied as a whole, in several jobs: images whose channels lie
 // last, upstream gradients that are stored by columns, and weights of which some
 // rows are read.

@@ -121,21 +121,25 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *groupedPlan
 	return func(pl *plan, f *groupedPlan, t cpu.Types) error {
 		kernel, err := selectRow(pl, table, t)
 		if err == nil {
-			pl.run = runElementwise(f, kernel)
+			pl.run = runElementwise(pl, f, kernel)
 		}
 		return err
 	}
 }
 
 // runElementwise makes the run of an op that maps every element on its own.
-func runElementwise(f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
+func runElementwise(pl *plan, f *groupedPlan, kernel cpu.Elementwise) func(c *call) error {
 	jobs := newMapJobs(f, kernel)
-	return func(c *call) error {
+	run := func(c *call) error {
 		for i := range f.regions {
 			f.mapRegion(c, &f.regions[i], &jobs)
 		}
 		return nil
 	}
+	if f.packed >= 0 {
+		return f.inBytes(pl, kernel, run)
+	}
+	return run
 }
 
 // mapRegion maps the elements of a region the best way.

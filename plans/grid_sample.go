@@ -38,7 +38,7 @@ var gridSample = op{
 	sections: []int{6},
 	args: []arg{
 		{name: "input", shaped: true, compact: readsMuch, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
-		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places, x first, -1 to 1; in input's type, or f32 beside 16 bits"},
+		{name: "grid", shaped: true, blocks: 1, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places, x first, -1 to 1; in input's type, or f32 beside 16 bits"},
 		{name: "y", out: true, allow: floats, defaultType: same("input"), form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "what was read, in input's type"},
 	},
 	attrs: samplerAttrs,

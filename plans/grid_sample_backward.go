@@ -24,9 +24,9 @@ var gridSampleBackward = op{
 	},
 	sections: []int{6, 4},
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: readsUpstream, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
+		{name: "grad_output", shaped: true, compact: readsUpstream, blocks: 2, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchBackward, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
-		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places; in input's type, or f32 beside 16 bits"},
+		{name: "grid", shaped: true, blocks: 1, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places; in input's type, or f32 beside 16 bits"},
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("input"), form: "input's", doc: "the gradient of input, in its type"},
 		{name: "grad_grid", out: true, optional: true, allow: floats, defaultType: same("grid"), form: "grid's", doc: "the gradient of grid, in its type"},
 	},

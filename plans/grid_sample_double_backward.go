@@ -29,9 +29,9 @@ var gridSampleDoubleBackward = op{
 	},
 	sections: []int{6, 4},
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
+		{name: "grad_output", shaped: true, compact: always, blocks: 2, allow: floats, form: "[N, C, H2, W2] or [N, C, D2, H2, W2]", doc: "the gradient of y, in input's type"},
 		{name: "input", shaped: true, compact: readsMuchTwice, allow: floats, form: "[N, C, H, W] or [N, C, D, H, W]", doc: "the images or volumes"},
-		{name: "grid", shaped: true, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places; in input's type, or f32 beside 16 bits"},
+		{name: "grid", shaped: true, blocks: 1, allow: floats, form: "[N, H2, W2, 2] or [N, D2, H2, W2, 3]", doc: "the places; in input's type, or f32 beside 16 bits"},
 		{name: "grad_grad_input", optional: true, compact: readsMuchTwice, allow: floats, defaultType: same("input"), form: "input's", doc: "the gradient of grid_sample_backward's grad_input; this or the next is wanted"},
 		{name: "grad_grad_grid", optional: true, allow: floats, defaultType: same("grid"), form: "grid's", doc: "the gradient of its grad_grid"},
 		{name: "grad_grad_output", out: true, optional: true, allow: floats, defaultType: same("grad_output"), form: "grad_output's", doc: "the gradient of grad_output"},

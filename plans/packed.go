@@ -1,8 +1,6 @@
 package plans
 
 import (
-	"unsafe"
-
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -67,37 +65,6 @@ func (f *groupedPlan) scattered(c *call) bool {
 	m := &c.members
 	inner := m.dims - 1
 	return !oneByOne && m.size[inner] > 1 && (m.nibbles[inner] != 1 || m.dims > 1 && m.size[inner] < shortRun)
-}
-
-// unpackWhole puts bytes in the place of a call's packed codes, row-major.
-func (f *groupedPlan) unpackWhole(c *call, unpack job) {
-	i := f.operand[f.packed]
-	v, m := &c.args[i], &c.compactions[i]
-	l, last := &m.from, len(f.shape)-1
-	l.dims, l.first, l.start[0], l.packedType = last+1, 0, v.Data, c.problem.types[i]
-	for d, n := range f.shape {
-		if l.size[d], l.nibbles[d] = n, 1; d < last { // v is compact along its last dimension
-			l.nibbles[d] = 2 * v.Stride(d)
-		}
-	}
-	l.coalesce(0)
-	m.reserve(l.count(), 1)
-	c.copyArgs()
-	c.compacting, c.hasCopies = m, true
-	c.parallel(ceilDiv(m.count, jobSize), m.count, unpack)
-	c.args[i] = tensor.View{Data: unsafe.Pointer(unsafe.SliceData(m.memory)), DType: byteType[l.packedType], Shape: f.shape}
-}
-
-// unpackJob unpacks a piece of them.
-func (f *groupedPlan) unpackJob(c *call, w *worker, number int64) {
-	m, cur := c.compacting, &w.cursors[ofCopies]
-	l, begin := &m.from, number*jobSize
-	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
-	cur.shiftNibble = 0
-	l.walk(cur, begin, min(begin+jobSize, m.count), 0, func(n int64) {
-		f.packing.Unpack(bytes[begin:begin+n], l.start[0], cur.nibble, l.nibbles[l.dims-1], l.packedType)
-		begin += n
-	})
 }
 
 // feedSize is the number of codes that are unpacked at a time.

@@ -15,12 +15,42 @@ import (
 // TestPacked holds 4-bit codes against the same problem with bytes.
 func TestPacked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, shape := range [][]int64{{1}, {2}, {7}, {3, 5}, {4, 64}, {3, 2, 9}, {300, 257}, {0, 3}, {2, 0}} {
+	for _, shape := range [][]int64{{1}, {2}, {7}, {3, 5}, {4, 64}, {3, 2, 9}, {300, 257}, {700, 7}, {5, 8}, {0, 3}, {2, 0}} {
 		for _, g := range []string{"per_tensor", "per_channel axis=0", "per_channel axis=-1", "per_token", "per_group group_size=3", "per_group group_size=4", "per_block block_size=[2" + strings.Repeat(",2", len(shape)-1) + "]"} {
 			for _, signed := range []bool{true, false} {
 				name, attrs, _ := strings.Cut(g, " ")
 				t.Run(fmt.Sprint(shape, g, signed), func(t *testing.T) { comparePacked(t, rng, name, attrs, shape, signed) })
 			}
+		}
+	}
+}
+
+// Rows of an odd number of codes that lie apart, in tensors and in memory: others' bytes between them stay, and the
+// half byte that is left becomes 0.
+func TestPackedRowsApart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int64{1, 7, 5001} {
+		x := tensor.View{Data: random(rng, n, 6).Data, DType: tensor.F32, Shape: []int64{6, n}, Strides: []int64{1, 6}}
+		text := fmt.Sprintf("quantize_per_tensor x=f32[6,%d] q=%%s qmin=-8 qmax=7", n)
+		scale, zero := tensor.Of([]float32{0.25}, 1), tensor.Of([]int32{1}, 1)
+		bytes := outputs(t, fmt.Sprintf(text, "s8"), x, scale, zero)[0]
+		width := (n + 1) / 2
+		room := tensor.New(tensor.U8, 6, width+3)
+		fill(room, func() uint8 { return 0xa5 })
+		q := tensor.View{Data: room.Data, DType: tensor.U8, Shape: []int64{6, width}, Strides: []int64{width + 3, 1}}
+		p, err := plans.Parse(fmt.Sprintf(text, "s4"))
+		require.NoError(t, err)
+		plan, err := plans.Select(0, p, plans.Preference{Threads: 2})
+		require.NoError(t, err)
+		require.NoError(t, plan.Run(0, nil, []tensor.View{x, scale, zero, q}))
+		want := tensor.Slice[uint8](packView(bytes))
+		for i, b := range tensor.Slice[uint8](room) {
+			row, column := int64(i)/(width+3), int64(i)%(width+3)
+			if column >= width {
+				require.Equal(t, uint8(0xa5), b)
+				continue
+			}
+			require.Equal(t, want[row*width+column], b, "row %d of %d codes", row, n)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (r *reduction[C]) isShort(c *call, way int) bool {
 func (r *reduction[C]) runUnpacked(isa cpu.ISA, packed func(c *call) error) func(c *call) error {
 	bytes := *r.groupedPlan
 	bytes.packed, bytes.isa = -1, isa
-	whole, unpack := (&reduction[C]{&bytes, r.kernel, r.fold, r.then}).run(), job(r.unpackJob)
+	whole, unpack := (&reduction[C]{&bytes, r.kernel, r.fold, r.then}).run(), job(r.unpackRows)
 	return func(c *call) error {
 		if !r.scattered(c) {
 			return packed(c)

@@ -46,7 +46,10 @@ type arg struct {
 	// compact tells of an input whether calls copy it where the elements of its
 	// rows lie apart; nil: none does.
 	compact func(c *call) bool
-	allow   []tensor.DType
+	// blocks is a dimension from which on elements are read in blocks: short rows of them
+	// that lie apart are copied, too; 0: none.
+	blocks int
+	allow  []tensor.DType
 	// defaultType is the type where the text leaves the key out: the zero rule
 	// means that the key is required. Arguments before this one are known.
 	defaultType typeRule

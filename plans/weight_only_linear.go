@@ -11,7 +11,7 @@ import (
 // weightOnlyLinear multiplies float activations with weights that are stored
 // as codes, in groups along K that share a scale and a zero point.
 //
-// Workspace: x in f32, packed for the kernels.
+// Workspace: x in the compute type, packed for the kernels.
 var weightOnlyLinear = op{
 	name: "weight_only_linear", category: Linear,
 	doc: "A linear layer whose weights are codes, in groups along K.",
@@ -77,7 +77,7 @@ func buildWeightOnlyLinear(pl *plan) error {
 	l.tiles = ceilDiv(l.m, l.Rows)
 	l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
 	if l.Pack != nil {
-		pl.workspace = roundUp(cpu.PackedSize(l.m, l.k), WorkspaceAlignment)
+		pl.workspace = roundUp(l.Packed(l.m, l.k), WorkspaceAlignment)
 	}
 	pl.keepAlikeCalls()
 	pack, tile := l.packRow, l.runTile

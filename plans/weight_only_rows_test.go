@@ -56,6 +56,30 @@ func TestWeightOnlyLinearLong(t *testing.T) {
 	}
 }
 
+// Rows of f64 that end within a stripe, or where positions end that are multiplied at a time; more rows of x than a tile
+// has, an odd number of columns, and groups that no kernel takes.
+func TestWeightOnlyLinearOfDoubles(t *testing.T) {
+	for i, size := range [][4]int{{1, 64, 1, 64}, {3, 511, 2, 32}, {4, 512, 5, 100}, {5, 513, 7, 1}, {73, 1100, 3, 300}, {2, 65536, 1, 65536}, {1, 65537, 1, 16}} {
+		for _, codes := range []string{"s8", "u8", "s4", "u4"} {
+			for _, zero := range []string{"none", "f32"} {
+				c, err := testcase.NewCase(testcase.NewSource(uint64(i), testcase.Large), fmt.Sprintf(
+					"weight_only_linear x=f64[%d,%d] weight=%s[%d,%d] group_size=%d weight_scale=f64 weight_zero_point=%s bias=f64",
+					size[0], size[1], codes, size[2], size[1], size[3], zero))
+				require.NoError(t, err)
+				want := defined(t, c)
+				for _, row := range rowsOf("weight_only_linear") {
+					got, err := c.Run(testcase.Options{Preference: plans.Preference{Row: row, Threads: 2}})
+					if err != nil {
+						requireKind(t, err, plans.Unsupported)
+						continue
+					}
+					require.NoError(t, c.Compare(got, want), "%s\n%s", c.Text, row)
+				}
+			}
+		}
+	}
+}
+
 // Sums begin at +0, also where kernels begin with a product that is -0.
 func TestWeightOnlyLinearOfNegativeZeros(t *testing.T) {
 	const n = 5

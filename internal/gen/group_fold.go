@@ -101,3 +101,54 @@ func groupExtremes(c *build.Context) {
 		endFunction(c)
 	}
 }
+
+// groupExtremesOfDoubles finds the extremes of short groups of f64: AVX2 has no largest of such bits.
+func groupExtremesOfDoubles(c *build.Context) {
+	const elements, bytes = 4, 32
+	beginFunction(c, "groupExtremesAVX2F64", "func(x *byte, n, count int, lo, hi *float64)",
+		"groupExtremesAVX2F64 stores, of count groups of n elements, the smallest and the largest and 0, or NaNs: n is 4 or more.")
+	x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
+	c.Label("group")
+	least, largest, nan, v, isNaN, left, bits := c.YMM(), c.YMM(), c.YMM(), c.YMM(), c.YMM(), c.GP64(), c.GP32()
+	for _, r := range []reg.VecVirtual{least, largest, nan} {
+		c.VXORPD(r, r, r)
+	}
+	take := func() {
+		c.VMOVUPD(operand.Mem{Base: x}, v)
+		c.ADDQ(operand.Imm(bytes), x)
+		c.VCMPPD(operand.Imm(unordered), v, v, isNaN)
+		c.VORPD(isNaN, nan, nan)
+		c.VMINPD(least, v, least) // +0 stays, not -0
+		c.VMAXPD(largest, v, largest)
+	}
+	c.MOVQ(n, left)
+	c.Label("vector")
+	take()
+	c.SUBQ(operand.Imm(elements), left)
+	branch(c.CMPQ, left, operand.Imm(elements), c.JGE, "vector")
+	branch(c.TESTQ, left, left, c.JEQ, "group_done")
+	c.LEAQ(operand.Mem{Base: x, Index: left, Scale: 8, Disp: -bytes}, x) // some a second time
+	take()
+	c.Label("group_done")
+	c.VMOVMSKPD(nan, bits)
+	branch(c.TESTL, bits, bits, c.JEQ, "numbers")
+	c.VPCMPEQQ(least, least, least) // all bits: a NaN
+	c.VMOVAPD(least, largest)
+	c.Label("numbers")
+	for _, side := range []struct {
+		v    reg.VecVirtual
+		fold func(...operand.Op)
+		to   reg.GPVirtual
+	}{{least, c.VMINPD, lo}, {largest, c.VMAXPD, hi}} {
+		result, other := side.v.AsX(), c.XMM()
+		c.VEXTRACTF128(operand.Imm(1), side.v, other)
+		side.fold(other, result, result)
+		c.VPERMILPD(operand.Imm(1), result, other)
+		side.fold(other, result, result)
+		c.VMOVSD(result, operand.Mem{Base: side.to})
+		c.ADDQ(operand.Imm(8), side.to)
+	}
+	c.DECQ(count)
+	c.JNE(operand.LabelRef("group"))
+	endFunction(c)
+}

@@ -58,22 +58,28 @@ func pairProductDouble(c *build.Context) {
 
 	c.Label("fold")
 	c.MOVQ(place(c, "lanes"), lanes)
+	v := foldDoubles(c, operand.Mem{Base: lanes})
+	sum, upper := v.AsX(), c.XMM()
+	c.VEXTRACTF128(operand.Imm(1), v, upper)
+	c.VADDPD(upper, sum, sum)
+	c.VPERMILPD(operand.Imm(1), sum, upper)
+	c.VADDSD(upper, sum, sum)
+	c.VMOVSD(sum, operand.Mem{Base: to})
+	endFunction(c)
+}
+
+// foldDoubles adds the upper half of 64 lanes to the lower one, and so on, until there is one vector.
+func foldDoubles(c *build.Context, lanes operand.Mem) reg.VecVirtual {
 	v := make([]reg.VecVirtual, stripeLanes/8)
 	for i := range v {
 		v[i] = c.YMM()
-		c.VMOVUPD(operand.Mem{Base: lanes, Disp: 32 * i}, v[i])
-		c.VADDPD(operand.Mem{Base: lanes, Disp: 32 * (i + len(v))}, v[i], v[i])
+		c.VMOVUPD(lanes.Offset(32*i), v[i])
+		c.VADDPD(lanes.Offset(32*(i+len(v))), v[i], v[i])
 	}
 	for half := len(v) / 2; half > 0; half /= 2 {
 		for i := range half {
 			c.VADDPD(v[i+half], v[i], v[i])
 		}
 	}
-	sum, upper := v[0].AsX(), c.XMM()
-	c.VEXTRACTF128(operand.Imm(1), v[0], upper)
-	c.VADDPD(upper, sum, sum)
-	c.VPERMILPD(operand.Imm(1), sum, upper)
-	c.VADDSD(upper, sum, sum)
-	c.VMOVSD(sum, operand.Mem{Base: to})
-	endFunction(c)
+	return v[0]
 }

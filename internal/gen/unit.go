@@ -37,7 +37,7 @@ var units = []unit{
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTransposed, matmulDots, matmulBatches}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds}},
-	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},
+	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups, weightDoubles}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){autodiffLoops}},
 }
 

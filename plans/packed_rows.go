@@ -1,0 +1,139 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Packed codes in rows that no way takes many of at once, such as those of an odd number of codes, are unpacked as a
+// whole before a kernel, or packed as a whole after it: several rows at a time, the half byte that is left among them.
+
+// longPackedRow is how many codes of a row are unpacked, or packed, on the way.
+const longPackedRow = 1024
+
+// inBytes makes the run of an op that maps elements, which may be by way of bytes.
+func (f *groupedPlan) inBytes(pl *plan, kernel cpu.Elementwise, packed func(c *call) error) func(c *call) error {
+	bytes := *f
+	bytes.packed, bytes.isa = -1, pl.needs
+	whole, unpack, pack := runElementwise(pl, &bytes, kernel), job(f.unpackRows), job(f.packRows)
+	if f.packed >= firstOutput {
+		bytes.args.Stream = false // they are read soon
+	}
+	return func(c *call) error {
+		if !f.inShortRows(c) {
+			return packed(c)
+		}
+		if f.packed < firstOutput {
+			f.unpackWhole(c, unpack)
+			return whole(c)
+		}
+		m := f.rowsAsBytes(c)
+		err := whole(c)
+		c.compacting = m
+		c.parallel(f.packedJobs(), m.count, pack)
+		return err
+	}
+}
+
+// inShortRows reports whether some elements are in short rows, or lie apart, and cannot be taken as groups of
+// packed codes.
+func (f *groupedPlan) inShortRows(c *call) bool {
+	if oneByOne || tensor.NumElements(f.shape) == 0 {
+		return false
+	}
+	for i := range f.regions {
+		l := &c.all
+		f.layoutOf(c, l, &f.regions[i], kernelOperands, everyDim)
+		inner := l.dims - 1
+		if short := l.size[inner] < longPackedRow || f.anyApart(l); inner > 0 && short && f.tryPackedGroups(c) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unpackWhole puts bytes in the place of a call's packed codes, row-major.
+func (f *groupedPlan) unpackWhole(c *call, unpack job) {
+	c.compacting = f.rowsAsBytes(c)
+	c.parallel(f.packedJobs(), c.compacting.count, unpack)
+}
+
+// rowsAsBytes puts room for bytes in the place of a call's packed codes, and lays these out: rows have an even number.
+func (f *groupedPlan) rowsAsBytes(c *call) *compaction {
+	i := f.operand[f.packed]
+	v, m := &c.args[i], &c.compactions[i]
+	l, last := &m.from, len(f.shape)-1
+	l.dims, l.first, l.start[0], l.packedType = last+1, 0, v.Data, c.problem.types[i]
+	for d, n := range f.shape {
+		if l.size[d], l.nibbles[d] = n, 1; d < last { // v is compact along its last dimension
+			l.nibbles[d] = 2 * v.Stride(d)
+		}
+	}
+	l.size[last] = f.packedWidth()
+	l.coalesce(0)
+	m.reserve(tensor.NumElements(f.shape), 1)
+	c.copyArgs()
+	c.hasCopies = true
+	c.args[i] = tensor.View{Data: unsafe.Pointer(unsafe.SliceData(m.memory)), DType: byteType[l.packedType], Shape: f.shape}
+	return m
+}
+
+// packedWidth is how many halves of bytes a row has.
+func (f *groupedPlan) packedWidth() int64 { return roundUp(f.shape[len(f.shape)-1], 2) }
+
+// rowsPerJob is how many rows are taken in a job.
+func (f *groupedPlan) rowsPerJob() int64 { return max(1, jobSize/max(1, f.packedWidth())) }
+
+func (f *groupedPlan) packedJobs() int64 {
+	return ceilDiv(tensor.NumElements(f.shape[:len(f.shape)-1]), f.rowsPerJob())
+}
+
+// unpackRows unpacks the rows of a job.
+func (f *groupedPlan) unpackRows(c *call, w *worker, number int64) {
+	l, n, width := &c.compacting.from, f.shape[len(f.shape)-1], f.packedWidth()
+	f.eachRows(c, w, number, func(first int64, bytes, codes []int8) {
+		f.packing.Unpack(codes, l.start[0], first, 1, l.packedType)
+		for at := int64(0); len(codes) > len(bytes) && len(bytes) > 0; at += width {
+			bytes = bytes[copy(bytes[:n], codes[at:]):]
+		}
+	})
+}
+
+// packRows packs them.
+func (f *groupedPlan) packRows(c *call, w *worker, number int64) {
+	l, n, width := &c.compacting.from, f.shape[len(f.shape)-1], f.packedWidth()
+	f.eachRows(c, w, number, func(first int64, bytes, codes []int8) {
+		for at := int64(0); len(codes) > len(bytes) && len(bytes) > 0; at += width {
+			codes[at+n] = 0
+			bytes = bytes[copy(codes[at:], bytes[:n]):]
+		}
+		f.packing.Pack(l.start[0], first, 1, codes)
+	})
+}
+
+// eachRows ranges over some rows after the other: the half byte of their first code, their bytes, and a place for these
+// with what rows of an odd number have beside them, or, where there is nothing of that between them, the bytes again.
+func (f *groupedPlan) eachRows(c *call, w *worker, number int64, do func(first int64, bytes, codes []int8)) {
+	m, cur, n, width := c.compacting, &w.cursors[ofCopies], f.shape[len(f.shape)-1], f.packedWidth()
+	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
+	rows, most := f.rowsPerJob(), f.rowsPerJob()
+	if n < width {
+		most = max(1, feedSize/width)
+	}
+	row := number * rows
+	cur.shiftNibble = 0
+	m.from.walk(cur, row*width, min((row+rows)*width, m.count/n*width), 0, func(halves int64) {
+		for left, first := halves/width, cur.nibble; left > 0; {
+			some := min(left, most)
+			these := bytes[row*n:][:some*n]
+			codes := these
+			if n < width && some > 1 {
+				codes = w.codes[:some*width]
+			}
+			do(first, these, codes)
+			row, left, first = row+some, left-some, first+some*width
+		}
+	})
+}
