@@ -26319,6 +26319,8 @@ begun18:
 	JNE   short19
 	TESTQ $0x00000001, DX
 	JNE   short19
+	CMPQ  DX, $0x00000020
+	JLT   short19
 	MOVQ  $0x00000010, BX
 
 short19:
@@ -26824,6 +26826,8 @@ begun32:
 	JNE   short33
 	TESTQ $0x00000001, DX
 	JNE   short33
+	CMPQ  DX, $0x00000020
+	JLT   short33
 	MOVQ  $0x00000010, BX
 
 short33:
@@ -29069,6 +29073,8 @@ begun22:
 	JNE   short23
 	TESTQ $0x00000003, DX
 	JNE   short23
+	CMPQ  DX, $0x00000040
+	JLT   short23
 	MOVQ  $0x00000020, BX
 
 short23:
@@ -29752,6 +29758,8 @@ begun36:
 	JNE   short37
 	TESTQ $0x00000003, DX
 	JNE   short37
+	CMPQ  DX, $0x00000040
+	JLT   short37
 	MOVQ  $0x00000020, BX
 
 short37:
@@ -30854,6 +30862,8 @@ begun18:
 	JNE   short19
 	TESTQ $0x00000001, DX
 	JNE   short19
+	CMPQ  DX, $0x00000040
+	JLT   short19
 	MOVQ  $0x00000020, BX
 
 short19:
@@ -31359,6 +31369,8 @@ begun32:
 	JNE   short33
 	TESTQ $0x00000001, DX
 	JNE   short33
+	CMPQ  DX, $0x00000040
+	JLT   short33
 	MOVQ  $0x00000020, BX
 
 short33:
@@ -31785,6 +31797,8 @@ begun4:
 	JNE   short5
 	TESTQ $0x00000001, DX
 	JNE   short5
+	CMPQ  DX, $0x00000020
+	JLT   short5
 	MOVQ  $0x00000010, BX
 
 short5:
@@ -32277,6 +32291,8 @@ begun22:
 	JNE   short23
 	TESTQ $0x00000001, DX
 	JNE   short23
+	CMPQ  DX, $0x00000020
+	JLT   short23
 	MOVQ  $0x00000010, BX
 
 short23:

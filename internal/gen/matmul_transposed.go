@@ -169,6 +169,7 @@ func (t *transposed) fallBehind(left, a, row reg.GPVirtual, deep int) {
 		squares = matmulTransposedLines * 64 / t.bytes()
 		branch(c.TESTQ, operand.U32(matmulTransposedApart-1), param(c, "bColumn"), c.JNE, short)
 		branch(c.TESTQ, operand.U32(deep-1), left, c.JNE, short)
+		branch(c.CMPQ, left, operand.U32(2*squares), c.JLT, short)
 	}
 	c.MOVQ(operand.U32(squares), lag)
 	c.Label(short)
