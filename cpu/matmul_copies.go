@@ -59,26 +59,26 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 }
 
 // zerosBelow clears the rows below Input's copies, as long as so many elements of a size.
-func zerosBelow(t *MatmulTile, p *matmulMemory, elements, size int64) {
-	for m := t.M; m < p.rows; m++ {
+func zerosBelow(p *matmulMemory, elements, size int64) {
+	for m := p.count; m < p.rows; m++ {
 		clear(unsafe.Slice((*byte)(unsafe.Add(p.from, m*p.fromRow)), elements*size))
 	}
 }
 
 // copyInput copies what Input has along K, unless it is read where it lies.
 func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
-	if p.rows == t.M && near(&t.Input, t.M) && t.Input.Stride == r.size && t.Input.DType == r.compute {
-		p.from, p.fromRow = t.Input.Row(0, k).P, t.Input.RowStride
+	if p.rows == p.count && near(&t.Input, p.count) && t.Input.Stride == r.size && t.Input.DType == r.compute {
+		p.from, p.fromRow = t.Input.Row(p.first, k).P, t.Input.RowStride
 		return
 	}
 	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
-	if all := t.M * depth; t.Input.RowStride == depth*t.Input.Stride && all*r.size <= matmulNear {
+	if all := p.count * depth; t.Input.RowStride == depth*t.Input.Stride && all*r.size <= matmulNear {
 		p.fromRow = depth * r.size
-		loadRow(r.input.gatherType, unsafe.Slice((*C)(p.from), all), t.Input.Row(0, k)) // small matrices have few elements in a row
+		loadRow(r.input.gatherType, unsafe.Slice((*C)(p.from), all), t.Input.Row(p.first, k)) // small matrices have few elements in a row
 	} else {
-		r.copy(&r.input, p.from, p.inputRow, t.Input.From(0, k), t.M, depth)
+		r.copy(&r.input, p.from, p.inputRow, t.Input.From(p.first, k), p.count, depth)
 	}
-	zerosBelow(t, p, depth, r.size)
+	zerosBelow(p, depth, r.size)
 }
 
 // Transposed returns the matrix whose rows are m's columns.

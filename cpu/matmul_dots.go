@@ -35,6 +35,8 @@ const (
 	noBits      = 1<<16 - 1
 	matmulPairs = 3  // rows of Input that rows of Other are not paired for
 	dotSquare   = 16 // columns, and pairs along K, that are transposed at a time
+
+	matmulPairRows = 288 // of Input that are paired at a time
 )
 
 // transposedDots is transposedSums of pairs: it returns how deep the chains are, 0 where
@@ -93,7 +95,7 @@ func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Poi
 // inputPairs makes those of Input.
 func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, depth int64) (least uint32) {
 	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
-	zerosBelow(t, p, ceilDiv(depth, 2), 4)
+	zerosBelow(p, ceilDiv(depth, 2), 4)
 	to, toRow, even := (*byte)(p.from), int(p.fromRow), depth&^1
 	if input.Stride != 2 {
 		r.copy(&r.input, p.from, p.fromRow, input, t.M, depth)

@@ -12,16 +12,18 @@ import (
 // it has another type, or no room for a whole panel.
 
 const (
-	matmulRowsOfTile = 144
-	matmulUnit       = 12      // rows that kernels take at a time
-	matmulTileBytes  = 1 << 10 // of a row of sums, and of a column of copies
-	matmulFew        = 24      // rows of Input for which Other is read where it lies:
-	matmulShallow    = 16      // so many of its rows at a time
-	matmulFewest     = 8       // rows of Input for which tiles are
-	matmulWide       = 4       // times as wide
-	matmulFour       = 4       // zeros make rows up to a multiple of it: see withZeros
-	matmulLong       = 64      // elements along K from which on that is worth sums apart from y
-	matmulNear       = 1 << 15 // bytes of a matrix that is read where it lies
+	matmulAtOnce    = 144     // rows of Input that are copied at a time,
+	matmulTurns     = 4       // and how many times a tile has so many: all meet one copy of Other
+	matmulUnit      = 12      // rows that kernels take at a time
+	matmulTileBytes = 1 << 10 // of a row of sums, and of a column of copies
+	matmulFew       = 24      // rows of Input for which Other is read where it lies:
+	matmulShallow   = 16      // so many of its rows at a time
+	matmulFewest    = 8       // rows of Input for which tiles are
+	matmulWide      = 4       // times as wide
+	matmulFour      = 4       // zeros make rows up to a multiple of it: see withZeros
+	matmulLong      = 64      // elements along K from which on that is worth sums apart from y
+	matmulNear      = 1 << 15 // bytes of a matrix that is read where it lies
+	matmulMeet      = 1 << 12 // bytes: rows of y that are a multiple of it apart meet in a cache
 	// matmulSlack keeps rows of copies from meeting in a cache: they are an odd number of it apart.
 	matmulSlack = 64
 )
@@ -69,11 +71,18 @@ func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
 	if r.narrow(m, n) {
 		return r.width(n), n, r.copied.whole.columns
 	}
-	rows = matmulRowsOfTile
-	if r.dots != nil {
-		rows *= 2
+	if rows = r.atOnce(); r.dots == nil {
+		rows *= matmulTurns
 	}
 	return rows, r.width(min(m, rows)), matmulUnit
+}
+
+// atOnce returns how many rows of Input are copied at a time at most.
+func (r *matmulRow[C]) atOnce() int64 {
+	if r.dots != nil {
+		return matmulPairRows
+	}
+	return matmulAtOnce
 }
 
 // width returns the columns of tiles of so many rows.
@@ -92,7 +101,8 @@ type matmulMemory struct {
 	bytes                        int64
 	depth                        int64          // of copies of Other
 	inY                          int64          // columns whose sums lie there
-	rows                         int64          // of Input, and of zeros below it, that kernels take
+	first, count                 int64          // rows of Input that are under way,
+	rows                         int64          // and, with zeros below them, that kernels take
 	from                         unsafe.Pointer // what kernels read of Input
 	fromRow                      int64
 }
@@ -111,7 +121,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 	p.sumsRow, p.inputRow, p.copiesRow = roundUp(n, r.copied.half.columns)*r.size, apart(along), apart(roundUp(n, r.copied.whole.columns))
 	p.bias = m * p.sumsRow
 	p.input = p.bias + p.sumsRow
-	p.copies = p.input + m*p.inputRow
+	p.copies = p.input + min(m, r.atOnce())*p.inputRow
 	p.bytes = p.copies + max(1, p.depth)*p.copiesRow // no pointer to its end
 	return p
 }
@@ -138,7 +148,8 @@ func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 		unit = r.there.transposed.columns
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
-	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil
+	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil && !t.sumsMeet(p.depth)
+	p.count = t.M
 	if p.rows = t.withZeros(transposed, r.takesPairs(t), fits); p.rows == t.M && fits {
 		p.inY = t.N / unit * unit
 	}
@@ -181,6 +192,12 @@ func (t *MatmulTile) withZeros(transposed, pairs, fits bool) int64 {
 	return t.M
 }
 
+// sumsMeet reports whether sums of many rows would push each other out of the caches where y lies, though each is needed
+// again every so many steps.
+func (t *MatmulTile) sumsMeet(steps int64) bool {
+	return t.M > matmulFew && t.K > 2*steps && t.Y.RowStride%matmulMeet == 0
+}
+
 // store stores the sums that lie apart from y.
 func (r *matmulRow[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
 	if down.P == nil && p.sumsRow == t.N*r.size && t.Y.Contiguous() && t.Y.RowStride == t.N*t.Y.Stride {
@@ -216,42 +233,51 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		}
 	}
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
-		panels, copies, depth := &r.copied.matmulPanels, unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
-		rows := depth
+		copies, depth := unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
+		there, copied := kernelRows{number: depth, size: t.Other.DType.Size()}, kernelRows{copies, p.copiesRow, depth, r.size}
 		if dots = dots && r.inPairs(t, p, copies, k, depth, begin, end); dots {
-			panels, rows = &r.dots.products, ceilDiv(depth, 2)
-		} else {
-			r.copyInput(t, p, k, depth)
-			for n := begin; n < copiedFrom; {
-				kernel := r.there.next(copiedFrom-n, t.M)
-				r.multiply(kernel, t, p, n, copiedFrom, kernelRows{t.Other.Row(k, n).P, t.Other.RowStride, depth}, k, k+depth)
-				n += kernel.columns
-			}
-			if depth > 0 && copiedFrom < end { // no pointer past Other's end
-				r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copiedFrom), depth, end-copiedFrom)
-			}
+			copied.number = ceilDiv(depth, 2)
+			r.multiply(&r.dots.products, t, p, begin, end, copied, k, k+depth)
+			continue
 		}
-		for n := copiedFrom; n < end; {
-			kernel := panels.next(end-n, t.M)
-			r.multiply(kernel, t, p, n, end, kernelRows{unsafe.Add(copies, (n-copiedFrom)*r.size), p.copiesRow, rows}, k, k+depth)
-			n += kernel.columns
+		if begin < copiedFrom {
+			there.start, there.apart = t.Other.Row(k, begin).P, t.Other.RowStride
 		}
+		if depth > 0 && copiedFrom < end { // no pointer past Other's end
+			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copiedFrom), depth, end-copiedFrom)
+		}
+		all := p.rows
+		for ; p.first < all; p.first += matmulAtOnce {
+			p.count, p.rows = min(t.M-p.first, matmulAtOnce), min(all-p.first, matmulAtOnce)
+			if depth > 0 { // no pointer past Input's end
+				r.copyInput(t, p, k, depth)
+			}
+			r.multiply(&r.there.matmulPanels, t, p, begin, copiedFrom, there, k, k+depth)
+			r.multiply(&r.copied.matmulPanels, t, p, copiedFrom, end, copied, k, k+depth)
+		}
+		p.first, p.count, p.rows = 0, t.M, all
 	}
 }
 
 // kernelRows are rows of Other, or of a copy of some with zeros below them: where the first begins,
-// bytes from one to the next, and how many.
+// bytes from one to the next, how many, and bytes of an element.
 type kernelRows struct {
-	start         unsafe.Pointer
-	apart, number int64
+	start               unsafe.Pointer
+	apart, number, size int64
 }
 
-// multiply adds to the sums from column n on, or begins them, what is along K from
+// multiply adds to the sums from column n to end, or begins them, what is along K from
 // from to to.
-func (r *matmulRow[C]) multiply(kernel *matmulKernel, t *MatmulTile, p *matmulMemory, n, end int64, other kernelRows, from, to int64) {
-	bias, y, yRow, begun := r.result(t, p, n, from, to)
-	columns := min(kernel.columns, end-n)
-	kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(other.start), int(other.apart), int(columns), int(other.number), bias, y, yRow, begun)
+func (r *matmulRow[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMemory, n, end int64, other kernelRows, from, to int64) {
+	for n < end {
+		kernel := panels.next(end-n, t.M)
+		bias, y, yRow, begun := r.result(t, p, n, from, to)
+		columns := min(kernel.columns, end-n)
+		kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(other.start), int(other.apart), int(columns), int(other.number), bias, y, yRow, begun)
+		if n += columns; n < end { // no pointer past a row's end
+			other.start = unsafe.Add(other.start, columns*other.size)
+		}
+	}
 }
 
 // result is what kernels need besides the factors.
@@ -263,7 +289,7 @@ func (r *matmulRow[C]) result(t *MatmulTile, p *matmulMemory, n, from, to int64)
 		bias = (*byte)(unsafe.Add(t.Memory, p.bias+n*r.size))
 	}
 	if n < p.inY {
-		return bias, (*byte)(t.Y.Row(0, n).P), int(t.Y.RowStride), begun
+		return bias, (*byte)(t.Y.Row(p.first, n).P), int(t.Y.RowStride), begun
 	}
-	return bias, (*byte)(unsafe.Add(t.Memory, n*r.size)), int(p.sumsRow), begun
+	return bias, (*byte)(unsafe.Add(t.Memory, p.first*p.sumsRow+n*r.size)), int(p.sumsRow), begun
 }

@@ -3112,9 +3112,9 @@ TEXT ·transposeTileAVX512F32(SB), NOSPLIT, $0-56
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
 
-tile:
+tile1:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done2
 	MOVQ       AX, R9
 	VMOVUPS    (R9), Z0
 	ADDQ       CX, R9
@@ -3246,9 +3246,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile1
 
-done:
+done2:
 	VZEROUPPER
 	RET
 
@@ -3263,9 +3263,9 @@ TEXT ·transposeTileAVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
 
-tile:
+tile1:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done2
 	MOVQ       AX, R9
 	VPMOVZXWD  (R9), Z0
 	VPSLLD     $0x10, Z0, Z0
@@ -3413,9 +3413,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile1
 
-done:
+done2:
 	VZEROUPPER
 	RET
 
@@ -3430,9 +3430,9 @@ TEXT ·transposeTileAVX512F16(SB), NOSPLIT, $0-56
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
 
-tile:
+tile1:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done2
 	MOVQ       AX, R9
 	VCVTPH2PS  (R9), Z0
 	ADDQ       CX, R9
@@ -3564,9 +3564,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile1
 
-done:
+done2:
 	VZEROUPPER
 	RET
 
@@ -3581,9 +3581,9 @@ TEXT ·transposeTileAVX512F64(SB), NOSPLIT, $0-56
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
 
-tile:
+tile1:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done2
 	MOVQ       AX, R9
 	VMOVUPD    (R9), Z0
 	ADDQ       CX, R9
@@ -3843,9 +3843,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile1
 
-done:
+done2:
 	VZEROUPPER
 	RET
 
@@ -6582,10 +6582,169 @@ TEXT ·transposeTileAVX2F32(SB), NOSPLIT, $0-56
 	MOVQ toRow+32(FP), SI
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
+	CMPQ DX, $0x00000040
+	JNE  apart1
+	CMPQ CX, $0x00002000
+	JLT  apart1
+	MOVQ $0x00000002, R10
 
-tile:
+strip2:
+	TESTQ R10, R10
+	JLE   stripped3
+	MOVQ  AX, R11
+	MOVQ  BX, R12
+
+tile4:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done5
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y3
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y4
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y5
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y6
+	ADDQ       CX, R9
+	VMOVUPS    (R9), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPS    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y3
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y4
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y5
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y6
+	ADDQ       CX, R9
+	VMOVUPS    32(R9), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile4
+
+done5:
+	MOVQ tiles+48(FP), R8
+	MOVQ R11, AX
+	MOVQ R12, BX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000020, BX
+	DECQ R10
+	JMP  strip2
+
+stripped3:
+	RET
+
+apart1:
+tile6:
+	TESTQ      R8, R8
+	JLE        done7
 	MOVQ       AX, R9
 	VMOVUPS    (R9), Y0
 	ADDQ       CX, R9
@@ -6845,9 +7004,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile6
 
-done:
+done7:
 	VZEROUPPER
 	RET
 
@@ -6861,10 +7020,185 @@ TEXT ·transposeTileAVX2BF16(SB), NOSPLIT, $0-56
 	MOVQ toRow+32(FP), SI
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
+	CMPQ DX, $0x00000020
+	JNE  apart1
+	CMPQ CX, $0x00002000
+	JLT  apart1
+	MOVQ $0x00000002, R10
 
-tile:
+strip2:
+	TESTQ R10, R10
+	JLE   stripped3
+	MOVQ  AX, R11
+	MOVQ  BX, R12
+
+tile4:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done5
+	MOVQ       AX, R9
+	VPMOVZXWD  (R9), Y0
+	VPSLLD     $0x10, Y0, Y0
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y1
+	VPSLLD     $0x10, Y1, Y1
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y2
+	VPSLLD     $0x10, Y2, Y2
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y3
+	VPSLLD     $0x10, Y3, Y3
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y4
+	VPSLLD     $0x10, Y4, Y4
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y5
+	VPSLLD     $0x10, Y5, Y5
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y6
+	VPSLLD     $0x10, Y6, Y6
+	ADDQ       CX, R9
+	VPMOVZXWD  (R9), Y7
+	VPSLLD     $0x10, Y7, Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VPMOVZXWD  16(R9), Y0
+	VPSLLD     $0x10, Y0, Y0
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y1
+	VPSLLD     $0x10, Y1, Y1
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y2
+	VPSLLD     $0x10, Y2, Y2
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y3
+	VPSLLD     $0x10, Y3, Y3
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y4
+	VPSLLD     $0x10, Y4, Y4
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y5
+	VPSLLD     $0x10, Y5, Y5
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y6
+	VPSLLD     $0x10, Y6, Y6
+	ADDQ       CX, R9
+	VPMOVZXWD  16(R9), Y7
+	VPSLLD     $0x10, Y7, Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile4
+
+done5:
+	MOVQ tiles+48(FP), R8
+	MOVQ R11, AX
+	MOVQ R12, BX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000020, BX
+	DECQ R10
+	JMP  strip2
+
+stripped3:
+	RET
+
+apart1:
+tile6:
+	TESTQ      R8, R8
+	JLE        done7
 	MOVQ       AX, R9
 	VPMOVZXWD  (R9), Y0
 	VPSLLD     $0x10, Y0, Y0
@@ -7156,9 +7490,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile6
 
-done:
+done7:
 	VZEROUPPER
 	RET
 
@@ -7172,10 +7506,169 @@ TEXT ·transposeTileAVX2F16(SB), NOSPLIT, $0-56
 	MOVQ toRow+32(FP), SI
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
+	CMPQ DX, $0x00000020
+	JNE  apart1
+	CMPQ CX, $0x00002000
+	JLT  apart1
+	MOVQ $0x00000002, R10
 
-tile:
+strip2:
+	TESTQ R10, R10
+	JLE   stripped3
+	MOVQ  AX, R11
+	MOVQ  BX, R12
+
+tile4:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done5
+	MOVQ       AX, R9
+	VCVTPH2PS  (R9), Y0
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y1
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y2
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y3
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y4
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y5
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y6
+	ADDQ       CX, R9
+	VCVTPH2PS  (R9), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VCVTPH2PS  16(R9), Y0
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y1
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y2
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y3
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y4
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y5
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y6
+	ADDQ       CX, R9
+	VCVTPH2PS  16(R9), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y6, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y7, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y8, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y2, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y5, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile4
+
+done5:
+	MOVQ tiles+48(FP), R8
+	MOVQ R11, AX
+	MOVQ R12, BX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000020, BX
+	DECQ R10
+	JMP  strip2
+
+stripped3:
+	RET
+
+apart1:
+tile6:
+	TESTQ      R8, R8
+	JLE        done7
 	MOVQ       AX, R9
 	VCVTPH2PS  (R9), Y0
 	ADDQ       CX, R9
@@ -7435,9 +7928,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile6
 
-done:
+done7:
 	VZEROUPPER
 	RET
 
@@ -7451,10 +7944,165 @@ TEXT ·transposeTileAVX2F64(SB), NOSPLIT, $0-56
 	MOVQ toRow+32(FP), SI
 	MOVQ toTile+40(FP), DI
 	MOVQ tiles+48(FP), R8
+	CMPQ DX, $0x00000080
+	JNE  apart1
+	CMPQ CX, $0x00002000
+	JLT  apart1
+	MOVQ $0x00000004, R10
 
-tile:
+strip2:
+	TESTQ R10, R10
+	JLE   stripped3
+	MOVQ  AX, R11
+	MOVQ  BX, R12
+
+tile4:
 	TESTQ      R8, R8
-	JLE        done
+	JLE        done5
+	MOVQ       AX, R9
+	VMOVUPD    (R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    (R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    32(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    32(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    64(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    64(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	MOVQ       AX, R9
+	VMOVUPD    96(R9), Y0
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y1
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y2
+	ADDQ       CX, R9
+	VMOVUPD    96(R9), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	MOVQ       BX, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	ADDQ       SI, R9
+	VMOVUPS    Y3, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y4, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y1, (R9)
+	ADDQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	ADDQ       DX, AX
+	ADDQ       DI, BX
+	DECQ       R8
+	JMP        tile4
+
+done5:
+	MOVQ tiles+48(FP), R8
+	MOVQ R11, AX
+	MOVQ R12, BX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000020, BX
+	DECQ R10
+	JMP  strip2
+
+stripped3:
+	RET
+
+apart1:
+tile6:
+	TESTQ      R8, R8
+	JLE        done7
 	MOVQ       AX, R9
 	VMOVUPD    (R9), Y0
 	ADDQ       CX, R9
@@ -8034,9 +8682,9 @@ tile:
 	ADDQ       DX, AX
 	ADDQ       DI, BX
 	DECQ       R8
-	JMP        tile
+	JMP        tile6
 
-done:
+done7:
 	VZEROUPPER
 	RET
 

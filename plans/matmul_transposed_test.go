@@ -43,3 +43,42 @@ func TestProductsOfFewRows(t *testing.T) {
 		}
 	}
 }
+
+// Columns that lie pages apart would push each other out of the nearest cache: the second half of the squares of one or
+// two rows follows the first one, unless they are few or leave some, and copies for more rows are made in strips.
+func TestColumnsThatLiePagesApart(t *testing.T) {
+	for _, dtype := range []string{"f32", "bf16", "f16", "f64"} {
+		for i, k := range []int{40, 504, 520, 1000, 2048, 4104} {
+			apart := func(shape []int64, _ []bool) (strides []int64, first, n int64) {
+				return []int64{1, 1 << 13}, 0, shape[1] << 13
+			}
+			c, err := testcase.NewCase(testcase.NewSource(uint64(k), testcase.Large), fmt.Sprintf(
+				"matmul input=%s[%d,%d] other=%[1]s[%[3]d,37] y=%[1]s", dtype, []int{1, 2, 30}[i%3], k))
+			require.NoError(t, err)
+			want := defined(t, c)
+			for _, row := range rowsFor(c) {
+				o := testcase.Options{Preference: plans.Preference{Row: row}, Layouts: map[string]testcase.Layout{"other": apart}}
+				same(t, c, o, want, row)
+			}
+		}
+	}
+}
+
+// A tile's rows of the left factor meet a copy of the right one some at a time; zeros make up the last of them. Of
+// many steps sums lie apart from rows of y that are pages apart. Without steps there is nothing to read.
+func TestProductsOfManyRows(t *testing.T) {
+	for _, dtype := range []string{"f32", "bf16", "f64"} {
+		for i, s := range [][3]int{{145, 70, 20}, {289, 270, 17}, {575, 3, 20}, {577, 9, 9}, {25, 520, 1024}, {300, 0, 70}} {
+			c, err := testcase.NewCase(testcase.NewSource(uint64(i), testcase.Large), fmt.Sprintf(
+				"matmul input=%s[%d,%d] other=%[1]s[%[3]d,%d] bias=%[1]s y=%[1]s", dtype, s[0], s[1], s[2]))
+			require.NoError(t, err)
+			want := defined(t, c)
+			for _, row := range rowsFor(c) {
+				for _, layout := range []testcase.Layout{nil, testcase.Transposed} {
+					o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + i%2}, Layout: layout}
+					same(t, c, o, want, row)
+				}
+			}
+		}
+	}
+}

@@ -42,12 +42,13 @@ func (k *kernel) transposedSquares(panel int) int {
 // below each other, of bf16 four, which any number of rows has, so that a line is not gone before all of it was read.
 const matmulTransposedFar = 2
 
-// matmulTransposedLag is by how many squares the second of two side by side follows the first one, with masks and for
-// so few rows, where columns are so long that they may push each other out of the nearest cache: lines that lie a
-// large power of 2 apart would do so before they are read.
+// The second half of the squares side by side follows the first one by some, for so few rows, where columns may push each
+// other out of the nearest cache: lines that lie a large power of 2 apart would do so before they are read.
 const (
-	matmulTransposedLag  = 3
-	matmulTransposedLong = 1 << 15 // bytes of a square's columns
+	matmulTransposedLag   = 3       // squares, with masks, and
+	matmulTransposedLong  = 1 << 15 // the least bytes of a square's columns
+	matmulTransposedLines = 8       // of a column, without, where columns lie
+	matmulTransposedApart = 1 << 12 // multiples of so many bytes apart: with others waiting takes longer
 )
 
 // matmulsTransposed are the kernels of products of few rows of a with columns of b
@@ -73,15 +74,15 @@ func matmulsTransposed(c *build.Context) {
 type transposed struct {
 	*kernel
 	rows, columns rows
-	behind        rows // those of a where the second square is
+	behind        rows // those of a where the second half of the squares is
 	squares       int
 	sums          []value // for each row and square
 	seen          *leastSeen
 	upper         reg.VecVirtual // the upper halves of words
 
 	next, back operand.Mem // bytes from a square to the one beside it, and from the last to the next below the first
-	lags       bool        // the second square may be some below the first,
-	lag        operand.Mem // so many
+	lags       bool        // the second half of the squares may be some below the first,
+	lag, over  operand.Mem // so many, and bytes from the first half to it
 
 	ahead           reg.GPVirtual
 	left, all, jump operand.Mem // of what is asked for in a column: what is left, all, and bytes from there to the next
@@ -95,11 +96,6 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 		k.beginChains(t.sums, y)
 		c.MOVQ(y, place(c, "y")) // many rows need all registers
 		left, deep := param(c, "squares"), 1
-		if t.lags = squares > 1 && k.isa.masks && count <= matmulTransposedFar; t.lags {
-			t.fallBehind(left, a, row)
-		}
-		c.MOVQ(a, place(c, "a"))
-		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		switch {
 		case k.isa.masks || squares == 1:
 		case t.words():
@@ -107,6 +103,11 @@ func (k *kernel) transposedChains(squares int) func(count int, a, row, y reg.GPV
 		case count <= matmulTransposedFar:
 			deep = 2
 		}
+		if t.lags = squares > 1 && count <= matmulTransposedFar; t.lags {
+			t.fallBehind(left, a, row, deep)
+		}
+		c.MOVQ(a, place(c, "a"))
+		t.rows, t.columns = k.rowsFrom(a, row, count), k.rowsFrom(param(c, "b"), param(c, "bColumn"), k.lanes)
 		if t.words() {
 			t.upper = k.vector()
 			c.VPCMPEQD(t.upper, t.upper, t.upper)
@@ -156,13 +157,21 @@ func (t *transposed) each(left reg.GPVirtual, deep int) {
 	})
 }
 
-// fallBehind finds out by how much the second square is behind the first, which takes as many turns more.
-func (t *transposed) fallBehind(left, a, row reg.GPVirtual) {
-	c, short, lag := t.c, t.newLabel("short"), t.c.GP64()
+// fallBehind finds out by how much the second half of the squares is behind the first, which takes as many turns more.
+// Without masks these are turns of so many below each other, which leave none.
+func (t *transposed) fallBehind(left, a, row reg.GPVirtual, deep int) {
+	c, short, lag, squares := t.c, t.newLabel("short"), t.c.GP64(), matmulTransposedLag
 	t.lag = c.AllocLocal(8)
 	c.XORQ(lag, lag)
-	branch(c.CMPQ, left, operand.U32(matmulTransposedLong/(t.lanes*t.bytes())), c.JLT, short)
-	c.MOVQ(operand.U32(matmulTransposedLag), lag)
+	if t.isa.masks {
+		branch(c.CMPQ, left, operand.U32(matmulTransposedLong/(t.lanes*t.bytes())), c.JLT, short)
+	} else {
+		squares = matmulTransposedLines * 64 / t.bytes()
+		branch(c.TESTQ, operand.U32(matmulTransposedApart-1), param(c, "bColumn"), c.JNE, short)
+		branch(c.TESTQ, operand.U32(deep-1), left, c.JNE, short)
+		branch(c.CMPQ, left, operand.U32(2*squares), c.JLT, short)
+	}
+	c.MOVQ(operand.U32(squares), lag)
 	c.Label(short)
 	c.MOVQ(lag, t.lag)
 	c.ADDQ(lag, left)
@@ -171,7 +180,7 @@ func (t *transposed) fallBehind(left, a, row reg.GPVirtual) {
 	t.behind = t.rowsFrom(lag, row, len(t.sums))
 }
 
-// inTurn emits what multiplies with square j, unless it is the first of two and there are no more of those, or the
+// inTurn emits what multiplies with square j, unless it is of the first half and there are no more of those, or of the
 // second and not its turn yet.
 func (t *transposed) inTurn(j int, left reg.GPVirtual, multiply func()) {
 	if !t.lags {
@@ -179,7 +188,7 @@ func (t *transposed) inTurn(j int, left reg.GPVirtual, multiply func()) {
 		return
 	}
 	pass := t.newLabel("pass")
-	if j == 0 {
+	if !t.second(j) {
 		branch(t.c.CMPQ, left, t.lag, t.c.JLE, pass)
 	} else {
 		branch(t.c.CMPQ, left, place(t.c, "squares"), t.c.JGT, pass)
@@ -187,6 +196,9 @@ func (t *transposed) inTurn(j int, left reg.GPVirtual, multiply func()) {
 	multiply()
 	t.c.Label(pass)
 }
+
+// second reports whether square j is of the second half.
+func (t *transposed) second(j int) bool { return j >= t.squares/2 }
 
 // bytes are those of a column of a square.
 func (t *transposed) bytes() int { return t.lanes * t.out.size }
@@ -196,13 +208,20 @@ func (t *transposed) sideBySide(deep int) {
 	c, by := t.c, t.c.GP64()
 	t.next, t.back = c.AllocLocal(8), c.AllocLocal(8)
 	c.IMUL3Q(operand.U32(t.lanes), t.columns.step, by)
-	if t.lags {
+	if t.over = t.next; t.lags {
 		behind := c.GP64()
 		c.IMUL3Q(operand.U32(t.bytes()), t.lag, behind)
+		if t.squares > 2 {
+			t.over = c.AllocLocal(8)
+			c.MOVQ(by, t.next)
+		}
 		c.SUBQ(behind, by)
 	}
-	c.MOVQ(by, t.next)
-	c.IMUL3Q(operand.I32(1-t.squares), by, by)
+	c.MOVQ(by, t.over)
+	c.IMUL3Q(operand.I32(-1), by, by)
+	for range t.squares - 2 {
+		c.SUBQ(t.next, by)
+	}
 	c.ADDQ(operand.U32(deep*t.bytes()), by)
 	c.MOVQ(by, t.back)
 }
@@ -216,7 +235,7 @@ func (t *transposed) square(j, below int) {
 		for step := range most {
 			v := t.row(rows, step)
 			for i, sums := range t.sums {
-				at := either(t.lags && j > 0, t.behind, t.rows).at(i)
+				at := either(t.lags && t.second(j), t.behind, t.rows).at(i)
 				at.Disp = (from + step) * t.compute.size
 				t.multiplyAll(v, at, sums[j:j+1])
 			}
@@ -230,6 +249,8 @@ func (t *transposed) moveOn(j, deep int) {
 	case t.squares == 1:
 		t.asked()
 		t.columns.moveOn(t.c, operand.U32(deep*t.bytes()))
+	case j == t.squares/2-1:
+		t.columns.moveOn(t.c, t.over)
 	case j < t.squares-1:
 		t.columns.moveOn(t.c, t.next)
 	default:

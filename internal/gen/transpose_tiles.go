@@ -5,48 +5,91 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// transposedApart is how many bytes rows lie apart at least that are taken in strips.
+const transposedApart = 1 << 13
+
 // transposeTile emits the transposition of squares of 16 by 16 elements, by squares
-// of a vector's length.
+// of a vector's length. Without masks squares that follow each other along rows are taken a strip at a time, of as many
+// rows as a vector has elements: lines of 16 rows push each other out of the nearest cache before they are read.
 func (k *kernel) transposeTile() {
 	c, name := k.c, "transposeTile"+k.isa.name+k.out.name
 	beginFunction(c, name, "func(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)",
 		name+" transposes squares of 16 by 16 elements.")
-	from, fromRow, fromTile := param(c, "from"), param(c, "fromRow"), param(c, "fromTile")
-	to, toRow, toTile, tiles := param(c, "to"), param(c, "toRow"), param(c, "toTile"), param(c, "tiles")
-	source, target := c.GP64(), c.GP64()
-	while(c, tiles, 1, "tile", "done", func() {
-		side := k.lanes
-		for row := 0; row < 16; row += side {
-			for column := 0; column < 16; column += side {
-				// Row by row: avo has no registers for 16 addresses.
-				c.MOVQ(from, source)
-				for range row {
-					c.ADDQ(fromRow, source)
-				}
-				v := make(value, side)
-				for i := range v {
-					v[i] = k.out.load(k, memory{operand.Mem{Base: source, Disp: column * k.out.size}})
-					if i < side-1 {
-						c.ADDQ(fromRow, source)
-					}
-				}
-				v = k.transpose(v)
-				c.MOVQ(to, target)
-				for range column {
-					c.ADDQ(toRow, target)
-				}
-				for i := range v {
-					k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * k.compute.size})
-					if i < side-1 {
-						c.ADDQ(toRow, target)
-					}
-				}
+	t := &transposedTiles{
+		kernel: k, from: param(c, "from"), fromRow: param(c, "fromRow"), fromTile: param(c, "fromTile"),
+		to: param(c, "to"), toRow: param(c, "toRow"), toTile: param(c, "toTile"),
+	}
+	tiles := param(c, "tiles")
+	t.source, t.target = c.GP64(), c.GP64()
+	if !k.isa.masks {
+		apart, strips, from, to := k.newLabel("apart"), c.GP64(), c.GP64(), c.GP64()
+		branch(c.CMPQ, t.fromTile, operand.U32(16*k.out.size), c.JNE, apart)
+		branch(c.CMPQ, t.fromRow, operand.U32(transposedApart), c.JLT, apart)
+		c.MOVQ(operand.U32(16/k.lanes), strips)
+		while(c, strips, 1, k.newLabel("strip"), k.newLabel("stripped"), func() {
+			c.MOVQ(t.from, from)
+			c.MOVQ(t.to, to)
+			t.each(tiles, k.lanes)
+			c.Load(c.Param("tiles"), tiles)
+			c.MOVQ(from, t.from)
+			c.MOVQ(to, t.to)
+			for range k.lanes {
+				c.ADDQ(t.fromRow, t.from)
+			}
+			c.ADDQ(operand.U32(k.lanes*k.compute.size), t.to)
+		})
+		c.RET()
+		c.Label(apart)
+	}
+	t.each(tiles, 16)
+	endFunction(c)
+}
+
+// transposedTiles are squares under way.
+type transposedTiles struct {
+	*kernel
+	from, fromRow, fromTile, to, toRow, toTile reg.GPVirtual
+	source, target                             reg.GPVirtual
+}
+
+// each transposes so many rows of all squares.
+func (t *transposedTiles) each(tiles reg.GPVirtual, rows int) {
+	while(t.c, tiles, 1, t.newLabel("tile"), t.newLabel("done"), func() {
+		for row := 0; row < rows; row += t.lanes {
+			for column := 0; column < 16; column += t.lanes {
+				t.square(row, column)
 			}
 		}
-		c.ADDQ(fromTile, from)
-		c.ADDQ(toTile, to)
+		t.c.ADDQ(t.fromTile, t.from)
+		t.c.ADDQ(t.toTile, t.to)
 	})
-	endFunction(c)
+}
+
+// square transposes a square of a vector's length, row by row: avo has no registers for 16 addresses.
+func (t *transposedTiles) square(row, column int) {
+	c, side := t.c, t.lanes
+	c.MOVQ(t.from, t.source)
+	for range row {
+		c.ADDQ(t.fromRow, t.source)
+	}
+	v := make(value, side)
+	for i := range v {
+		v[i] = t.out.load(t.kernel, memory{operand.Mem{Base: t.source, Disp: column * t.out.size}})
+		if i < side-1 {
+			c.ADDQ(t.fromRow, t.source)
+		}
+	}
+	v = t.transpose(v)
+	c.MOVQ(t.to, t.target)
+	for range column {
+		c.ADDQ(t.toRow, t.target)
+	}
+	for i := range v {
+		t.emit("VMOVUPS", v[i], operand.Mem{Base: t.target, Disp: row * t.compute.size})
+		if i < side-1 {
+			c.ADDQ(t.toRow, t.target)
+		}
+	}
 }
 
 // transposeQuarters transposes as many vectors as a quarter of 16 bytes has elements, or several times as many,
