@@ -175,11 +175,11 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 			return
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
-		visit = c.visit * size
-		if s.P == nil {
-			return unsafe.Pointer(&a.Scratch.unused), visit, -visit, 0, 0 // again and again
+		if p = unsafe.Add(s.P, step*between+at*size); s.P == nil {
+			p, apart, between = unsafe.Pointer(&a.Scratch.unused), 0, 0 // all runs in one place
 		}
-		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between
+		visit = c.visit * size
+		return p, visit, apart - visit, apart*r.Strands - visit, between
 	}
 	c.in0, c.in0Visit, c.in0Apart, c.in0Turn, c.in0Step = place(&a.In[0], 0, k.in[0])
 	c.in1, c.in1Visit, c.in1Apart, c.in1Turn, c.in1Step = place(&a.In[1], 1, k.in[1])
