@@ -21,6 +21,7 @@ type kernel struct {
 	kind    uint8        // and codes, of those that it reads
 	step    int
 	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
+	repeats bool // the last step of such a run may begin with elements that were mapped before
 	quick   bool // has a way without divisions (internal/gen/quick.go)
 	heads   bool // stores around the caches also in runs that begin within a cache line
 	chooses bool // chooses the parameters of runs itself

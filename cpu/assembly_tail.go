@@ -9,14 +9,15 @@ import (
 // mayRepeat reports whether some of m elements may be mapped again: they are added to nothing, and the results
 // replace none of them.
 func (k *kernel) mayRepeat(m int, c *kernelCall) bool {
-	return c.sum0 == nil && apart(c.out, k.out, c.in0, k.in[0], m) && apart(c.out, k.out, c.in1, k.in[1], m)
+	extent := func(p unsafe.Pointer, d tensor.DType) [2]uintptr {
+		return [2]uintptr{uintptr(p), uintptr(p) + uintptr(m)*uintptr(d.Size())}
+	}
+	out := extent(c.out, k.out)
+	return c.sum0 == nil && apart(out, extent(c.in0, k.in[0])) && apart(out, extent(c.in1, k.in[1]))
 }
 
-// apart reports whether n elements of one operand and of another have no byte in common.
-func apart(p unsafe.Pointer, d tensor.DType, q unsafe.Pointer, e tensor.DType, n int) bool {
-	begin, other := uintptr(p), uintptr(q)
-	return begin+uintptr(n)*uintptr(d.Size()) <= other || other+uintptr(n)*uintptr(e.Size()) <= begin
-}
+// apart reports whether two operands, from one address to another each, have no byte in common.
+func apart(p, q [2]uintptr) bool { return p[1] <= q[0] || q[1] <= p[0] }
 
 // repeat runs the kernel on a step's last elements, the first of which it has mapped before.
 func (k *kernel) repeat(more bool, c *kernelCall) {

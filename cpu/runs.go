@@ -15,18 +15,25 @@ const (
 	runsCall = 1 << 17
 	// quickRun is from how many elements on a run is worth what quick codes need.
 	quickRun = 64
+	// longHeads is from how many bytes on runs without masks are stored around the caches, if they have heads, which
+	// are not; longSums is from how many on a run of sums, which may have none, is better taken alone.
+	longHeads, longSums = 1 << 11, 1 << 14
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
 // elements, many in a call and each with its parameters, than with a parameter for
-// each element. Without masks the last elements of a run are handled on their own.
-func (i ISA) TakesRuns(n int64) bool {
-	const whole = 16
+// each element. code is the 8-bit float type that codes are rounded to, once says
+// that elements may not be handled twice: what needs either to take many runs in a
+// call takes one.
+func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
+	whole := n%16 == 0
 	switch {
-	case i == AVX2 && n%whole != 0:
-		return n >= 400
 	case i == Go:
 		return n >= 64
+	case i == AVX2 && (code != tensor.None || once && !whole):
+		return n >= 400
+	case i == AVX2 && !whole:
+		return n >= 20
 	}
 	return n >= 32
 }
@@ -89,16 +96,21 @@ func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	r, c := &a.Runs, &a.call
 	if c.steps > 0 { // that of the run before
+		if !k.ends(n, a) {
+			*c = kernelCall{}
+			return false
+		}
 		k.loadRuns(a, n, data, 0, c.steps)
 		c.in0, c.in1, c.out = k.start(a, &a.In[0], k.in[0]), k.start(a, &a.In[1], k.in[1]), k.start(a, &a.Out[0], k.out)
 		k.run(n, c)
 		c.forget()
 		return true
 	}
-	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a, n) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
+	alone := n%k.step != 0 && c.sum0 != nil && a.Stream && k.out.Size() >= 4 && n*int(k.out.Size()) >= longSums
+	if k.block == 0 || a.Ready || alone || !k.takes(n, a) || k.lacks(a, n) || !k.ends(n, a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
-	c.stream, c.heads = k.streams(a)
+	c.stream, c.heads = k.streams(n, a)
 	c.ahead, c.strands, c.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
@@ -119,6 +131,35 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	return true
 }
 
+// ends reports whether the kernel takes runs of n elements to their end: in whole steps, or by mapping some elements
+// again, none of which a result has replaced.
+func (k *kernel) ends(n int, a *Args) bool {
+	return n%k.step == 0 || k.repeats && n >= k.step && k.mayRepeatRuns(n, a)
+}
+
+// mayRepeatRuns is mayRepeat for many runs, where sums are told from what comes again.
+func (k *kernel) mayRepeatRuns(n int, a *Args) bool {
+	out := a.extent(len(a.In), a.Out[0], n)
+	return apart(out, a.extent(0, a.In[0], n)) && apart(out, a.extent(1, a.In[1], n))
+}
+
+// extent returns from where to where the runs of a data operand are in memory.
+func (a *Args) extent(number int, s Span, n int) (e [2]uintptr) {
+	if s.P == nil {
+		return e
+	}
+	e = [2]uintptr{uintptr(s.P), uintptr(s.P) + uintptr(n)*uintptr(s.DType.Size())}
+	r := &a.Runs
+	for _, far := range [2]int64{int64(r.Steps-1) * r.Step[number], int64(r.Strands-1) * r.Apart[number]} {
+		if far < 0 {
+			e[0] += uintptr(far)
+		} else {
+			e[1] += uintptr(far)
+		}
+	}
+	return e
+}
+
 // start returns where a data operand begins: one that is absent in the scratch.
 func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 	switch {
@@ -135,13 +176,13 @@ func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, n
 
 // streams reports whether runs are stored around the caches, and whether each has a head before the first multiple of
 // a register, which is not. Strands have it at the same place.
-func (k *kernel) streams(a *Args) (stream, heads bool) {
+func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
 	out := len(a.In)
 	if !a.Stream || !k.writes(a) || a.Runs.Apart[out]%streamAlignment != 0 {
 		return false, false
 	}
-	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0
-	if heads && !k.heads {
+	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
+	if heads && (!k.heads || k.repeats && (n*int(k.out.Size()) < longHeads || !k.mayRepeatRuns(n, a))) {
 		return false, false
 	}
 	return true, heads
@@ -175,11 +216,11 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 			return
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
-		visit = c.visit * size
-		if s.P == nil {
-			return unsafe.Pointer(&a.Scratch.unused), visit, -visit, 0, 0 // again and again
+		if p = unsafe.Add(s.P, step*between+at*size); s.P == nil {
+			p, apart, between = unsafe.Pointer(&a.Scratch.unused), 0, 0 // all runs in one place
 		}
-		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between
+		visit = c.visit * size
+		return p, visit, apart - visit, apart*r.Strands - visit, between
 	}
 	c.in0, c.in0Visit, c.in0Apart, c.in0Turn, c.in0Step = place(&a.In[0], 0, k.in[0])
 	c.in1, c.in1Visit, c.in1Apart, c.in1Turn, c.in1Step = place(&a.In[1], 1, k.in[1])
@@ -188,7 +229,11 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 		size := int(k.compute.Size())
 		lane := func(sum int) unsafe.Pointer { return unsafe.Add(a.Scratch.lanesOfGroup(step, sum, size), r.lane*size) }
 		c.sum0, c.sum1 = lane(0), lane(1)
-		c.sumStep = (2*Lanes - (m%k.block+vector-1)/vector*vector) * size
+		moved := m % k.block
+		if k.step == 1 {
+			moved = (moved + vector - 1) / vector * vector
+		}
+		c.sumStep = (2*Lanes - moved) * size
 	}
 }
 

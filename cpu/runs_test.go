@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -23,6 +24,67 @@ func TestManyRuns(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// Results may take the place of elements, also where the call before, which a kernel keeps, was on memory apart: no
+// element is mapped again whose place a result has taken.
+func TestRunsInPlace(t *testing.T) {
+	const length, steps = 50, 3
+	float := cpu.Types{Compute: tensor.F32, In: cpu.InTypes{tensor.F32, tensor.F32}, Out: cpu.OutTypes{tensor.F32}}
+	x, scale := make([]float32, steps*length), float32(0.5)
+	for i := range x {
+		x[i] = float32(i) - 70.25
+	}
+	for _, row := range cpu.Dequantize { // twice is a quarter
+		kernel, ok := row.Pick(float)
+		if !ok || row.Needs > cpu.Best() {
+			continue
+		}
+		a := &cpu.Args{Lo: -128, Hi: 127, Scratch: scratch, Repeats: true}
+		a.Runs = cpu.Runs{Steps: steps, Strands: 1}
+		a.Runs.Step[0], a.Runs.Step[len(a.In)] = 4*length, 4*length
+		a.In[1] = cpu.Span{P: unsafe.Pointer(&scale), DType: tensor.F32}
+		apart, y := slices.Clone(x), slices.Clone(x)
+		for _, in := range [][]float32{apart, y} {
+			a.In[0] = cpu.Span{P: unsafe.Pointer(&in[0]), Stride: 4, DType: tensor.F32}
+			a.Out[0] = cpu.Span{P: unsafe.Pointer(&y[0]), Stride: 4, DType: tensor.F32}
+			kernel(length, a)
+		}
+		for i, v := range y {
+			if v != x[i]/4 {
+				t.Fatalf("%s: element %d is %v, want %v", row.Name, i, v, x[i]/4)
+			}
+		}
+	}
+}
+
+// An output that is absent is written in the scratch, beside nothing: a row wrote in front of its place, where the zeros
+// are that an absent input is read from.
+func TestRunsWithoutOutput(t *testing.T) {
+	const length = 4000
+	types := cpu.Types{Compute: tensor.F32, In: cpu.InTypes{tensor.F32, tensor.S8, tensor.F32}, Out: cpu.OutTypes{tensor.F32}}
+	dy, q, scale := slices.Repeat([]float32{1}, 2*length), make([]int8, 2*length), float32(1)
+	for _, row := range cpu.DequantizeBackward {
+		kernel, ok := row.Pick(types)
+		if !ok || row.Needs > cpu.Best() {
+			continue
+		}
+		a := &cpu.Args{Lo: -128, Hi: 127, Scratch: scratch}
+		a.In[0] = cpu.Span{P: unsafe.Pointer(&dy[0]), Stride: 4, DType: tensor.F32}
+		a.In[1] = cpu.Span{P: unsafe.Pointer(&q[0]), Stride: 1, DType: tensor.S8}
+		a.In[2] = cpu.Span{P: unsafe.Pointer(&scale), DType: tensor.F32}
+		a.Out[0].DType = tensor.F32
+		a.Runs = cpu.Runs{Steps: 2, Strands: 1}
+		a.Runs.Step[0], a.Runs.Step[1] = 4*length, length
+		kernel(length, 0, a)
+		a.Runs, a.In[1].P = cpu.Runs{}, nil
+		sums := cpu.BothLanes[float32](scratch)
+		*sums[0], *sums[1] = [cpu.Lanes]float32{}, [cpu.Lanes]float32{}
+		kernel(length, 0, a)
+		if *sums[0] != [cpu.Lanes]float32{} {
+			t.Errorf("%s: of codes that are absent: %v", row.Name, *sums[0])
+		}
 	}
 }
 

@@ -102,6 +102,7 @@ type Scratch struct {
 	short   GridBlock                       // grid_short.go
 	runs    runParams                       // of many runs
 	quick   quickMemory                     // quick_columns.go
+	_       [8]float64                      // zeros, which kernels that step back add to zeros
 	groups  [MaxGroupRuns][2][Lanes]float64 // the lanes of many groups
 	weights weightScratch
 	doubles doubleScratch

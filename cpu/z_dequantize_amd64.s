@@ -5407,27 +5407,81 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVSXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5437,16 +5491,16 @@ near10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5456,16 +5510,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around17
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -5475,16 +5529,16 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around19
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored16
+	JMP       stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -5494,82 +5548,102 @@ stored16:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around21
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored18
+	JMP       stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near31
+	CMPB      76(CX), $0x00
+	JNE       around29
+
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5594,27 +5668,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5624,28 +5698,28 @@ loaded30:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around38
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JMP       stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VPMOVSXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 24(DX), Y5
@@ -5655,28 +5729,28 @@ loaded34:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around42
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored36
+	JMP       stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VPMOVSXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 40(DX), Y5
@@ -5686,28 +5760,28 @@ loaded38:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around46
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored40
+	JMP       stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VPMOVSXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 56(DX), Y5
@@ -5717,39 +5791,39 @@ loaded42:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around50
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored44
+	JMP       stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5759,24 +5833,24 @@ loaded48:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around56
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored50
+	JMP       stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5807,27 +5881,81 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVSXBD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVSXBD    4(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -5837,31 +5965,102 @@ near10:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVSXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near25
+	CMPB      76(CX), $0x00
+	JNE       around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5886,27 +6085,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -5916,28 +6115,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around32
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored20
+	JMP       stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VPMOVSXBD 8(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 12(DX), X5
@@ -5947,28 +6146,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around36
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored24
+	JMP       stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VPMOVSXBD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 20(DX), X5
@@ -5978,28 +6177,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around40
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored28
+	JMP       stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VPMOVSXBD 24(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 28(DX), X5
@@ -6009,39 +6208,39 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around44
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored32
+	JMP       stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -6051,24 +6250,24 @@ loaded36:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around50
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored38
+	JMP       stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6351,92 +6550,116 @@ done32:
 	JMP  turn6
 
 turns8:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none39
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand40:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand42:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         273(CX), $0x00
-	JNE          kind44
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored46
+some41:
+	TESTQ DI, DI
+	JLE   done42
+	CMPQ  DI, $0x00000010
+	JGE   whole43
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around45:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+whole43:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near44
+	PREFETCHT1 (DX)(R11*1)
 
-stored46:
-	JMP done43
-
-kind44:
-	VPSRLD    $0x10, Y2, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y2, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+near44:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around48
-	VMOVDQU   Y0, (BX)
-	JMP       stored49
+	JNE       around47
 
-around48:
-	VMOVNTDQ Y0, (BX)
+near49:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored48
 
-stored49:
-	JMP done43
+around47:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-done43:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored48:
+	JMP done45
+
+kind46:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near53
+	CMPB      76(CX), $0x00
+	JNE       around51
+
+near53:
+	VMOVDQU Y2, (BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+
+stored52:
+	JMP done45
+
+done45:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
+	SUBQ $0x00000010, DI
+	JMP  some41
 
-done40:
+done42:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand40
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none39:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -6461,27 +6684,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block51:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded58
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded59
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded59:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -6491,23 +6714,23 @@ loaded55:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind61
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around62
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored59
+	JMP       stored63
 
-around58:
+around62:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored59:
-	JMP done56
+stored63:
+	JMP done60
 
-kind57:
+kind61:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -6525,29 +6748,29 @@ kind57:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around65
 	VMOVDQU   Y4, (BX)
-	JMP       stored62
+	JMP       stored66
 
-around61:
+around65:
 	VMOVNTDQ Y4, (BX)
 
-stored62:
-	JMP done56
+stored66:
+	JMP done60
 
-done56:
+done60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded67
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded63:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded68
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded64:
+loaded68:
 	VPMOVSXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 24(DX), Y5
@@ -6557,23 +6780,23 @@ loaded64:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind70
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around71
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored68
+	JMP       stored72
 
-around67:
+around71:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored68:
-	JMP done65
+stored72:
+	JMP done69
 
-kind66:
+kind70:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -6591,29 +6814,29 @@ kind66:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around74
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored71
+	JMP       stored75
 
-around70:
+around74:
 	VMOVNTDQ Y4, 32(BX)
 
-stored71:
-	JMP done65
+stored75:
+	JMP done69
 
-done65:
+done69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded72:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded77
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded73:
+loaded77:
 	VPMOVSXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 40(DX), Y5
@@ -6623,23 +6846,23 @@ loaded73:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind79
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored77:
-	JMP done74
+stored81:
+	JMP done78
 
-kind75:
+kind79:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -6657,29 +6880,29 @@ kind75:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around83
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored80
+	JMP       stored84
 
-around79:
+around83:
 	VMOVNTDQ Y4, 64(BX)
 
-stored80:
-	JMP done74
+stored84:
+	JMP done78
 
-done74:
+done78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded85
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded81:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded86
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded82:
+loaded86:
 	VPMOVSXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 56(DX), Y5
@@ -6689,23 +6912,23 @@ loaded82:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind84
+	JNE       kind88
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored86:
-	JMP done83
+stored90:
+	JMP done87
 
-kind84:
+kind88:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -6723,40 +6946,40 @@ kind84:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around88
+	JNE       around92
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored89
+	JMP       stored93
 
-around88:
+around92:
 	VMOVNTDQ Y4, 96(BX)
 
-stored89:
-	JMP done83
+stored93:
+	JMP done87
 
-done83:
+done87:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block55
 
-blocks52:
-some90:
+blocks56:
+some94:
 	TESTQ   AX, AX
-	JLE     done91
+	JLE     done95
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded96
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded92:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded97
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded93:
+loaded97:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -6766,23 +6989,23 @@ loaded93:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind95
+	JNE       kind99
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around100
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored97
+	JMP       stored101
 
-around96:
+around100:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored97:
-	JMP done94
+stored101:
+	JMP done98
 
-kind95:
+kind99:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -6800,25 +7023,25 @@ kind95:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around99
+	JNE       around103
 	VMOVDQU   Y4, (BX)
-	JMP       stored100
+	JMP       stored104
 
-around99:
+around103:
 	VMOVNTDQ Y4, (BX)
 
-stored100:
-	JMP done94
+stored104:
+	JMP done98
 
-done94:
+done98:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some90
+	JMP  some94
 
-done91:
+done95:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6859,27 +7082,81 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6889,16 +7166,16 @@ near10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -6908,16 +7185,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around17
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -6927,16 +7204,16 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around19
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored16
+	JMP       stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -6946,82 +7223,102 @@ stored16:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around21
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored18
+	JMP       stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near31
+	CMPB      76(CX), $0x00
+	JNE       around29
+
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7046,27 +7343,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -7076,28 +7373,28 @@ loaded30:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around38
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JMP       stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VPMOVZXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 24(DX), Y5
@@ -7107,28 +7404,28 @@ loaded34:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around42
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored36
+	JMP       stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VPMOVZXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 40(DX), Y5
@@ -7138,28 +7435,28 @@ loaded38:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around46
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored40
+	JMP       stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VPMOVZXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 56(DX), Y5
@@ -7169,39 +7466,39 @@ loaded42:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around50
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored44
+	JMP       stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -7211,24 +7508,24 @@ loaded48:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around56
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored50
+	JMP       stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7259,27 +7556,81 @@ TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXBD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXBD    4(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVZXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXBD 4(DX), X3
@@ -7289,31 +7640,102 @@ near10:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near25
+	CMPB      76(CX), $0x00
+	JNE       around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7338,27 +7760,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VPMOVZXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 4(DX), X5
@@ -7368,28 +7790,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around32
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored20
+	JMP       stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VPMOVZXBD 8(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 12(DX), X5
@@ -7399,28 +7821,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around36
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored24
+	JMP       stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VPMOVZXBD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 20(DX), X5
@@ -7430,28 +7852,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around40
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored28
+	JMP       stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VPMOVZXBD 24(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 28(DX), X5
@@ -7461,39 +7883,39 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around44
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored32
+	JMP       stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VPMOVZXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 4(DX), X5
@@ -7503,24 +7925,24 @@ loaded36:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around50
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored38
+	JMP       stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7803,92 +8225,116 @@ done32:
 	JMP  turn6
 
 turns8:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none39
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand40:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand42:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         273(CX), $0x00
-	JNE          kind44
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored46
+some41:
+	TESTQ DI, DI
+	JLE   done42
+	CMPQ  DI, $0x00000010
+	JGE   whole43
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around45:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+whole43:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near44
+	PREFETCHT1 (DX)(R11*1)
 
-stored46:
-	JMP done43
-
-kind44:
-	VPSRLD    $0x10, Y2, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y2, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+near44:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around48
-	VMOVDQU   Y0, (BX)
-	JMP       stored49
+	JNE       around47
 
-around48:
-	VMOVNTDQ Y0, (BX)
+near49:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored48
 
-stored49:
-	JMP done43
+around47:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-done43:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored48:
+	JMP done45
+
+kind46:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near53
+	CMPB      76(CX), $0x00
+	JNE       around51
+
+near53:
+	VMOVDQU Y2, (BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+
+stored52:
+	JMP done45
+
+done45:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
+	SUBQ $0x00000010, DI
+	JMP  some41
 
-done40:
+done42:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand40
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none39:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -7913,27 +8359,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block51:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded58
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded59
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded59:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -7943,23 +8389,23 @@ loaded55:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind61
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around62
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored59
+	JMP       stored63
 
-around58:
+around62:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored59:
-	JMP done56
+stored63:
+	JMP done60
 
-kind57:
+kind61:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -7977,29 +8423,29 @@ kind57:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around65
 	VMOVDQU   Y4, (BX)
-	JMP       stored62
+	JMP       stored66
 
-around61:
+around65:
 	VMOVNTDQ Y4, (BX)
 
-stored62:
-	JMP done56
+stored66:
+	JMP done60
 
-done56:
+done60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded67
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded63:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded68
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded64:
+loaded68:
 	VPMOVZXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 24(DX), Y5
@@ -8009,23 +8455,23 @@ loaded64:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind70
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around71
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored68
+	JMP       stored72
 
-around67:
+around71:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored68:
-	JMP done65
+stored72:
+	JMP done69
 
-kind66:
+kind70:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -8043,29 +8489,29 @@ kind66:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around74
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored71
+	JMP       stored75
 
-around70:
+around74:
 	VMOVNTDQ Y4, 32(BX)
 
-stored71:
-	JMP done65
+stored75:
+	JMP done69
 
-done65:
+done69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded72:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded77
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded73:
+loaded77:
 	VPMOVZXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 40(DX), Y5
@@ -8075,23 +8521,23 @@ loaded73:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind79
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored77:
-	JMP done74
+stored81:
+	JMP done78
 
-kind75:
+kind79:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -8109,29 +8555,29 @@ kind75:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around83
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored80
+	JMP       stored84
 
-around79:
+around83:
 	VMOVNTDQ Y4, 64(BX)
 
-stored80:
-	JMP done74
+stored84:
+	JMP done78
 
-done74:
+done78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded85
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded81:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded86
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded82:
+loaded86:
 	VPMOVZXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 56(DX), Y5
@@ -8141,23 +8587,23 @@ loaded82:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind84
+	JNE       kind88
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored86:
-	JMP done83
+stored90:
+	JMP done87
 
-kind84:
+kind88:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -8175,40 +8621,40 @@ kind84:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around88
+	JNE       around92
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored89
+	JMP       stored93
 
-around88:
+around92:
 	VMOVNTDQ Y4, 96(BX)
 
-stored89:
-	JMP done83
+stored93:
+	JMP done87
 
-done83:
+done87:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block55
 
-blocks52:
-some90:
+blocks56:
+some94:
 	TESTQ   AX, AX
-	JLE     done91
+	JLE     done95
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded96
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded92:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded97
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded93:
+loaded97:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -8218,23 +8664,23 @@ loaded93:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind95
+	JNE       kind99
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around100
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored97
+	JMP       stored101
 
-around96:
+around100:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored97:
-	JMP done94
+stored101:
+	JMP done98
 
-kind95:
+kind99:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -8252,25 +8698,25 @@ kind95:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around99
+	JNE       around103
 	VMOVDQU   Y4, (BX)
-	JMP       stored100
+	JMP       stored104
 
-around99:
+around103:
 	VMOVNTDQ Y4, (BX)
 
-stored100:
-	JMP done94
+stored104:
+	JMP done98
 
-done94:
+done98:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some90
+	JMP  some94
 
-done91:
+done95:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8301,28 +8747,82 @@ TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near14:
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 16(DX), Y3
@@ -8332,16 +8832,16 @@ near10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VPMOVSXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 48(DX), Y3
@@ -8351,16 +8851,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around17
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VPMOVSXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 80(DX), Y3
@@ -8370,16 +8870,16 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around19
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored16
+	JMP       stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VPMOVSXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXWD 112(DX), Y3
@@ -8389,82 +8889,102 @@ stored16:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around21
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored18
+	JMP       stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near31
+	CMPB      76(CX), $0x00
+	JNE       around29
+
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8489,28 +9009,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -8520,28 +9040,28 @@ loaded30:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around38
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JMP       stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VPMOVSXWD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 48(DX), Y5
@@ -8551,28 +9071,28 @@ loaded34:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around42
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored36
+	JMP       stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VPMOVSXWD 64(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 80(DX), Y5
@@ -8582,28 +9102,28 @@ loaded38:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around46
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored40
+	JMP       stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VPMOVSXWD 96(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 112(DX), Y5
@@ -8613,39 +9133,39 @@ loaded42:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around50
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored44
+	JMP       stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -8655,24 +9175,24 @@ loaded48:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around56
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored50
+	JMP       stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8703,27 +9223,81 @@ TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVSXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVSXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVSXWD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXWD 8(DX), X3
@@ -8733,31 +9307,102 @@ near10:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near25
+	CMPB      76(CX), $0x00
+	JNE       around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8782,27 +9427,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VPMOVSXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 8(DX), X5
@@ -8812,28 +9457,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around32
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored20
+	JMP       stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VPMOVSXWD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 24(DX), X5
@@ -8843,28 +9488,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around36
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored24
+	JMP       stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VPMOVSXWD 32(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 40(DX), X5
@@ -8874,28 +9519,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around40
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored28
+	JMP       stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VPMOVSXWD 48(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 56(DX), X5
@@ -8905,39 +9550,39 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around44
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored32
+	JMP       stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VPMOVSXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXWD 8(DX), X5
@@ -8947,24 +9592,24 @@ loaded36:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around50
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored38
+	JMP       stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9248,92 +9893,116 @@ done32:
 	JMP  turn6
 
 turns8:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none39
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand40:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand42:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVSXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         273(CX), $0x00
-	JNE          kind44
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored46
+some41:
+	TESTQ DI, DI
+	JLE   done42
+	CMPQ  DI, $0x00000010
+	JGE   whole43
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around45:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+whole43:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near44
+	PREFETCHT1 (DX)(R11*1)
 
-stored46:
-	JMP done43
-
-kind44:
-	VPSRLD    $0x10, Y2, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y2, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+near44:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around48
-	VMOVDQU   Y0, (BX)
-	JMP       stored49
+	JNE       around47
 
-around48:
-	VMOVNTDQ Y0, (BX)
+near49:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored48
 
-stored49:
-	JMP done43
+around47:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-done43:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored48:
+	JMP done45
+
+kind46:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near53
+	CMPB      76(CX), $0x00
+	JNE       around51
+
+near53:
+	VMOVDQU Y2, (BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+
+stored52:
+	JMP done45
+
+done45:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
+	SUBQ $0x00000010, DI
+	JMP  some41
 
-done40:
+done42:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand40
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none39:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9358,28 +10027,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block51:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near53:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded58
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded59
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded59:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -9389,23 +10058,23 @@ loaded55:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind61
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around62
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored59
+	JMP       stored63
 
-around58:
+around62:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored59:
-	JMP done56
+stored63:
+	JMP done60
 
-kind57:
+kind61:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9423,29 +10092,29 @@ kind57:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around65
 	VMOVDQU   Y4, (BX)
-	JMP       stored62
+	JMP       stored66
 
-around61:
+around65:
 	VMOVNTDQ Y4, (BX)
 
-stored62:
-	JMP done56
+stored66:
+	JMP done60
 
-done56:
+done60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded67
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded63:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded68
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded64:
+loaded68:
 	VPMOVSXWD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 48(DX), Y5
@@ -9455,23 +10124,23 @@ loaded64:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind70
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around71
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored68
+	JMP       stored72
 
-around67:
+around71:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored68:
-	JMP done65
+stored72:
+	JMP done69
 
-kind66:
+kind70:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9489,29 +10158,29 @@ kind66:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around74
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored71
+	JMP       stored75
 
-around70:
+around74:
 	VMOVNTDQ Y4, 32(BX)
 
-stored71:
-	JMP done65
+stored75:
+	JMP done69
 
-done65:
+done69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded72:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded77
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded73:
+loaded77:
 	VPMOVSXWD 64(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 80(DX), Y5
@@ -9521,23 +10190,23 @@ loaded73:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind79
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored77:
-	JMP done74
+stored81:
+	JMP done78
 
-kind75:
+kind79:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9555,29 +10224,29 @@ kind75:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around83
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored80
+	JMP       stored84
 
-around79:
+around83:
 	VMOVNTDQ Y4, 64(BX)
 
-stored80:
-	JMP done74
+stored84:
+	JMP done78
 
-done74:
+done78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded85
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded81:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded86
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded82:
+loaded86:
 	VPMOVSXWD 96(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 112(DX), Y5
@@ -9587,23 +10256,23 @@ loaded82:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind84
+	JNE       kind88
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored86:
-	JMP done83
+stored90:
+	JMP done87
 
-kind84:
+kind88:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9621,40 +10290,40 @@ kind84:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around88
+	JNE       around92
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored89
+	JMP       stored93
 
-around88:
+around92:
 	VMOVNTDQ Y4, 96(BX)
 
-stored89:
-	JMP done83
+stored93:
+	JMP done87
 
-done83:
+done87:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block55
 
-blocks52:
-some90:
+blocks56:
+some94:
 	TESTQ   AX, AX
-	JLE     done91
+	JLE     done95
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded96
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded92:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded97
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded93:
+loaded97:
 	VPMOVSXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXWD 16(DX), Y5
@@ -9664,23 +10333,23 @@ loaded93:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind95
+	JNE       kind99
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around100
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored97
+	JMP       stored101
 
-around96:
+around100:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored97:
-	JMP done94
+stored101:
+	JMP done98
 
-kind95:
+kind99:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -9698,25 +10367,25 @@ kind95:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around99
+	JNE       around103
 	VMOVDQU   Y4, (BX)
-	JMP       stored100
+	JMP       stored104
 
-around99:
+around103:
 	VMOVNTDQ Y4, (BX)
 
-stored100:
-	JMP done94
+stored104:
+	JMP done98
 
-done94:
+done98:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some90
+	JMP  some94
 
-done91:
+done95:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9747,28 +10416,82 @@ TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near14:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -9778,16 +10501,16 @@ near10:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VPMOVZXWD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -9797,16 +10520,16 @@ stored12:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around17
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VPMOVZXWD 64(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -9816,16 +10539,16 @@ stored14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around19
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored16
+	JMP       stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VPMOVZXWD 96(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -9835,82 +10558,102 @@ stored16:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around21
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored18
+	JMP       stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near31
+	CMPB      76(CX), $0x00
+	JNE       around29
+
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9935,28 +10678,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -9966,28 +10709,28 @@ loaded30:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around38
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JMP       stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VPMOVZXWD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -9997,28 +10740,28 @@ loaded34:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around42
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored36
+	JMP       stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VPMOVZXWD 64(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -10028,28 +10771,28 @@ loaded38:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around46
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored40
+	JMP       stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VPMOVZXWD 96(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -10059,39 +10802,39 @@ loaded42:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around50
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored44
+	JMP       stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -10101,24 +10844,24 @@ loaded48:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around56
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored50
+	JMP       stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10149,27 +10892,81 @@ TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VPMOVZXWD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXWD 8(DX), X3
@@ -10179,31 +10976,102 @@ near10:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near25
+	CMPB      76(CX), $0x00
+	JNE       around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10228,27 +11096,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VPMOVZXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 8(DX), X5
@@ -10258,28 +11126,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around32
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored20
+	JMP       stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VPMOVZXWD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 24(DX), X5
@@ -10289,28 +11157,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around36
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored24
+	JMP       stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VPMOVZXWD 32(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 40(DX), X5
@@ -10320,28 +11188,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around40
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored28
+	JMP       stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VPMOVZXWD 48(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 56(DX), X5
@@ -10351,39 +11219,39 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around44
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored32
+	JMP       stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VPMOVZXWD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXWD 8(DX), X5
@@ -10393,24 +11261,24 @@ loaded36:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around50
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored38
+	JMP       stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10694,92 +11562,116 @@ done32:
 	JMP  turn6
 
 turns8:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none39
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand40:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand42:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         273(CX), $0x00
-	JNE          kind44
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored46
+some41:
+	TESTQ DI, DI
+	JLE   done42
+	CMPQ  DI, $0x00000010
+	JGE   whole43
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around45:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+whole43:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near44
+	PREFETCHT1 (DX)(R11*1)
 
-stored46:
-	JMP done43
-
-kind44:
-	VPSRLD    $0x10, Y2, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y2, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+near44:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around48
-	VMOVDQU   Y0, (BX)
-	JMP       stored49
+	JNE       around47
 
-around48:
-	VMOVNTDQ Y0, (BX)
+near49:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored48
 
-stored49:
-	JMP done43
+around47:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-done43:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored48:
+	JMP done45
+
+kind46:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near53
+	CMPB      76(CX), $0x00
+	JNE       around51
+
+near53:
+	VMOVDQU Y2, (BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+
+stored52:
+	JMP done45
+
+done45:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
+	SUBQ $0x00000010, DI
+	JMP  some41
 
-done40:
+done42:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand40
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none39:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10804,28 +11696,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block51:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near53:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded58
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded59
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded59:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -10835,23 +11727,23 @@ loaded55:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind61
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around62
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored59
+	JMP       stored63
 
-around58:
+around62:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored59:
-	JMP done56
+stored63:
+	JMP done60
 
-kind57:
+kind61:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -10869,29 +11761,29 @@ kind57:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around65
 	VMOVDQU   Y4, (BX)
-	JMP       stored62
+	JMP       stored66
 
-around61:
+around65:
 	VMOVNTDQ Y4, (BX)
 
-stored62:
-	JMP done56
+stored66:
+	JMP done60
 
-done56:
+done60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded67
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded63:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded68
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded64:
+loaded68:
 	VPMOVZXWD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -10901,23 +11793,23 @@ loaded64:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind70
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around71
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored68
+	JMP       stored72
 
-around67:
+around71:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored68:
-	JMP done65
+stored72:
+	JMP done69
 
-kind66:
+kind70:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -10935,29 +11827,29 @@ kind66:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around74
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored71
+	JMP       stored75
 
-around70:
+around74:
 	VMOVNTDQ Y4, 32(BX)
 
-stored71:
-	JMP done65
+stored75:
+	JMP done69
 
-done65:
+done69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded72:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded77
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded73:
+loaded77:
 	VPMOVZXWD 64(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -10967,23 +11859,23 @@ loaded73:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind79
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored77:
-	JMP done74
+stored81:
+	JMP done78
 
-kind75:
+kind79:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11001,29 +11893,29 @@ kind75:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around83
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored80
+	JMP       stored84
 
-around79:
+around83:
 	VMOVNTDQ Y4, 64(BX)
 
-stored80:
-	JMP done74
+stored84:
+	JMP done78
 
-done74:
+done78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded85
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded81:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded86
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded82:
+loaded86:
 	VPMOVZXWD 96(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -11033,23 +11925,23 @@ loaded82:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind84
+	JNE       kind88
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored86:
-	JMP done83
+stored90:
+	JMP done87
 
-kind84:
+kind88:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11067,40 +11959,40 @@ kind84:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around88
+	JNE       around92
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored89
+	JMP       stored93
 
-around88:
+around92:
 	VMOVNTDQ Y4, 96(BX)
 
-stored89:
-	JMP done83
+stored93:
+	JMP done87
 
-done83:
+done87:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block55
 
-blocks52:
-some90:
+blocks56:
+some94:
 	TESTQ   AX, AX
-	JLE     done91
+	JLE     done95
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded96
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded92:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded97
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded93:
+loaded97:
 	VPMOVZXWD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11110,23 +12002,23 @@ loaded93:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind95
+	JNE       kind99
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around100
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored97
+	JMP       stored101
 
-around96:
+around100:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored97:
-	JMP done94
+stored101:
+	JMP done98
 
-kind95:
+kind99:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11144,25 +12036,25 @@ kind95:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around99
+	JNE       around103
 	VMOVDQU   Y4, (BX)
-	JMP       stored100
+	JMP       stored104
 
-around99:
+around103:
 	VMOVNTDQ Y4, (BX)
 
-stored100:
-	JMP done94
+stored104:
+	JMP done98
 
-done94:
+done98:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some90
+	JMP  some94
 
-done91:
+done95:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11193,30 +12085,104 @@ TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near10:
+near14:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11246,16 +12212,16 @@ near10:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around15
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y3, 32(BX)
-	JMP          stored12
+	JMP          stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VMOVDQU      64(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11285,16 +12251,16 @@ stored12:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around17
 	VMOVDQU      Y2, 64(BX)
 	VMOVDQU      Y3, 96(BX)
-	JMP          stored14
+	JMP          stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VMOVDQU      128(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11324,16 +12290,16 @@ stored14:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around19
 	VMOVDQU      Y2, 128(BX)
 	VMOVDQU      Y3, 160(BX)
-	JMP          stored16
+	JMP          stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VMOVDQU      192(DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11363,46 +12329,58 @@ stored16:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
 	CMPB         76(CX), $0x00
-	JNE          around17
+	JNE          around21
 	VMOVDQU      Y2, 192(BX)
 	VMOVDQU      Y3, 224(BX)
-	JMP          stored18
+	JMP          stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -11424,41 +12402,49 @@ strand22:
 	VCVTPD2PSY   Y5, X3
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y4, Y4
-	VCVTPD2PSY   Y4, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         78(CX), $0x00
+	JNE          near31
 	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y1, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+	JNE          around29
 
-around23:
-	VMOVNTDQ Y1, (BX)
-	VMOVNTDQ Y0, 32(BX)
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around29:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11483,30 +12469,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11536,28 +12522,28 @@ loaded30:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around38
 	VMOVDQU      Y4, (BX)
 	VMOVDQU      Y5, 32(BX)
-	JMP          stored32
+	JMP          stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VMOVDQU      64(DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11587,28 +12573,28 @@ loaded34:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around42
 	VMOVDQU      Y4, 64(BX)
 	VMOVDQU      Y5, 96(BX)
-	JMP          stored36
+	JMP          stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VMOVDQU      128(DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11638,28 +12624,28 @@ loaded38:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around39
+	JNE          around46
 	VMOVDQU      Y4, 128(BX)
 	VMOVDQU      Y5, 160(BX)
-	JMP          stored40
+	JMP          stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VMOVDQU      192(DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11689,39 +12675,39 @@ loaded42:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around43
+	JNE          around50
 	VMOVDQU      Y4, 192(BX)
 	VMOVDQU      Y5, 224(BX)
-	JMP          stored44
+	JMP          stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VMOVDQU      (DX), Y5
 	VXORPS       Y4, Y4, Y4
 	VCVTDQ2PD    X5, Y6
@@ -11751,24 +12737,24 @@ loaded48:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around56
 	VMOVDQU      Y4, (BX)
 	VMOVDQU      Y5, 32(BX)
-	JMP          stored50
+	JMP          stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11799,27 +12785,79 @@ TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VCVTDQ2PD    (DX), Y2
+	VCVTDQ2PD    16(DX), Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VCVTDQ2PD (DX), Y2
 	VCVTDQ2PD 16(DX), Y3
 	VSUBPD    Y1, Y2, Y2
@@ -11827,31 +12865,100 @@ near10:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around15
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored12
+	JMP       stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near25
+	CMPB      76(CX), $0x00
+	JNE       around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11876,28 +12983,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VCVTDQ2PD (DX), Y4
 	VCVTDQ2PD 16(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -11905,28 +13012,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around32
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored20
+	JMP       stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VCVTDQ2PD 32(DX), Y4
 	VCVTDQ2PD 48(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -11934,28 +13041,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around36
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored24
+	JMP       stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VCVTDQ2PD 64(DX), Y4
 	VCVTDQ2PD 80(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -11963,28 +13070,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around40
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored28
+	JMP       stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VCVTDQ2PD 96(DX), Y4
 	VCVTDQ2PD 112(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -11992,39 +13099,39 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around44
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored32
+	JMP       stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VCVTDQ2PD (DX), Y4
 	VCVTDQ2PD 16(DX), Y5
 	VSUBPD    Y2, Y4, Y4
@@ -12032,24 +13139,24 @@ loaded36:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around50
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored38
+	JMP       stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12415,21 +13522,33 @@ done32:
 	JMP  turn6
 
 turns8:
-some39:
-	TESTQ      AX, AX
-	JLE        done40
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near41
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none39
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near41:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand40:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand42:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
+some41:
+	TESTQ DI, DI
+	JLE   done42
+	CMPQ  DI, $0x00000010
+	JGE   whole43
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole43:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near44
+	PREFETCHT1 (DX)(R11*1)
+
+near44:
 	VMOVDQU      (DX), Y3
 	VXORPS       Y2, Y2, Y2
 	VCVTDQ2PD    X3, Y4
@@ -12451,76 +13570,1008 @@ strand42:
 	VCVTPD2PSY   Y5, X3
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y4, Y4
-	VCVTPD2PSY   Y4, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
 	CMPB         273(CX), $0x00
-	JNE          kind44
-	VCVTPS2PH    $0x00, Y1, X1
-	VCVTPS2PH    $0x00, Y0, X0
+	JNE          kind46
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         78(CX), $0x00
+	JNE          near49
 	CMPB         76(CX), $0x00
-	JNE          around45
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored46
+	JNE          around47
 
-around45:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+near49:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored48
 
-stored46:
-	JMP done43
+around47:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-kind44:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+stored48:
+	JMP done45
+
+kind46:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near53
 	CMPB      76(CX), $0x00
-	JNE       around48
-	VMOVDQU   Y0, (BX)
-	JMP       stored49
+	JNE       around51
 
-around48:
-	VMOVNTDQ Y0, (BX)
+near53:
+	VMOVDQU Y2, (BX)
+	JMP     stored52
 
-stored49:
-	JMP done43
+around51:
+	VMOVNTDQ Y2, (BX)
 
-done43:
+stored52:
+	JMP done45
+
+done45:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some41
+
+done42:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand40
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none39:
+	DECQ R8
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block55:
+	CMPQ       AX, $0x00000040
+	JLT        blocks56
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near57
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near57:
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded59:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind61
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around62
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored63
+
+around62:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU   Y4, (BX)
+	JMP       stored66
+
+around65:
+	VMOVNTDQ Y4, (BX)
+
+stored66:
+	JMP done60
+
+done60:
+	CMPB    72(CX), $0x00
+	JEQ     loaded67
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded67:
+	CMPB    73(CX), $0x00
+	JEQ     loaded68
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded68:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind70
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around71
+	VMOVDQU      X4, 32(BX)
+	VMOVDQU      X5, 48(BX)
+	JMP          stored72
+
+around71:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored72:
+	JMP done69
+
+kind70:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around74
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored75
+
+around74:
+	VMOVNTDQ Y4, 32(BX)
+
+stored75:
+	JMP done69
+
+done69:
+	CMPB    72(CX), $0x00
+	JEQ     loaded76
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded76:
+	CMPB    73(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded77:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind79
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around80
+	VMOVDQU      X4, 64(BX)
+	VMOVDQU      X5, 80(BX)
+	JMP          stored81
+
+around80:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored81:
+	JMP done78
+
+kind79:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around83
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored84
+
+around83:
+	VMOVNTDQ Y4, 64(BX)
+
+stored84:
+	JMP done78
+
+done78:
+	CMPB    72(CX), $0x00
+	JEQ     loaded85
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded85:
+	CMPB    73(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded86:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind88
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around89
+	VMOVDQU      X4, 96(BX)
+	VMOVDQU      X5, 112(BX)
+	JMP          stored90
+
+around89:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored90:
+	JMP done87
+
+kind88:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around92
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored93
+
+around92:
+	VMOVNTDQ Y4, 96(BX)
+
+stored93:
+	JMP done87
+
+done87:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block55
+
+blocks56:
+some94:
+	TESTQ   AX, AX
+	JLE     done95
+	CMPB    72(CX), $0x00
+	JEQ     loaded96
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded96:
+	CMPB    73(CX), $0x00
+	JEQ     loaded97
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded97:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind99
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around100
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored101
+
+around100:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored101:
+	JMP done98
+
+kind99:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around103
+	VMOVDQU   Y4, (BX)
+	JMP       stored104
+
+around103:
+	VMOVNTDQ Y4, (BX)
+
+stored104:
+	JMP done98
+
+done98:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some94
+
+done95:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8F32(n int, call *kernelCall)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind8
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	JMP          done7
+
+kind8:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done7
+
+done7:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near12
+	CMPB   76(CX), $0x00
+	JNE    around10
+
+near12:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored11:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand42
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
 	SUBQ 192(CX), BX
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some39
+	LEAQ (BX)(DI*4), BX
 
-done40:
+aligned4:
+turn13:
+	CMPQ AX, 104(CX)
+	JLT  turns15
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand16:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block14:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near17
+	PREFETCHT1 (DX)(R11*1)
+
+near17:
+	CMPB      272(CX), $0x00
+	JNE       kind19
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done18
+
+kind19:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done18
+
+done18:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around21
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored22
+
+around21:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored22:
+	CMPB      272(CX), $0x00
+	JNE       kind24
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done23
+
+kind24:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done23
+
+done23:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around26
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored27
+
+around26:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored27:
+	CMPB      272(CX), $0x00
+	JNE       kind29
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done28
+
+kind29:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done28
+
+done28:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around31
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored32:
+	CMPB      272(CX), $0x00
+	JNE       kind34
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done33
+
+kind34:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done33
+
+done33:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around36
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored37
+
+around36:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored37:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block14
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn13
+
+turns15:
+	TESTQ AX, AX
+	JEQ   none38
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand39:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some40:
+	TESTQ DI, DI
+	JLE   done41
+	CMPQ  DI, $0x00000010
+	JGE   whole42
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole42:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near43
+	PREFETCHT1 (DX)(R11*1)
+
+near43:
+	CMPB      272(CX), $0x00
+	JNE       kind45
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done44
+
+kind45:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done44
+
+done44:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y3
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near49
+	CMPB   76(CX), $0x00
+	JNE    around47
+
+near49:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored48
+
+around47:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored48:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some40
+
+done41:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand39
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none38:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12552,9 +14603,6 @@ block51:
 	TESTQ      R8, R8
 	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
 
 near53:
 	CMPB    72(CX), $0x00
@@ -12569,823 +14617,8 @@ loaded54:
 	VMOVUPS 32(DI), Y3
 
 loaded55:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind57
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around58
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored59
-
-around58:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored59:
-	JMP done56
-
-kind57:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y4, (BX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Y4, (BX)
-
-stored62:
-	JMP done56
-
-done56:
-	CMPB    72(CX), $0x00
-	JEQ     loaded63
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded63:
-	CMPB    73(CX), $0x00
-	JEQ     loaded64
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded64:
-	VMOVDQU      64(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      96(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind66
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around67
-	VMOVDQU      X4, 32(BX)
-	VMOVDQU      X5, 48(BX)
-	JMP          stored68
-
-around67:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored68:
-	JMP done65
-
-kind66:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around70
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored71
-
-around70:
-	VMOVNTDQ Y4, 32(BX)
-
-stored71:
-	JMP done65
-
-done65:
-	CMPB    72(CX), $0x00
-	JEQ     loaded72
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded72:
-	CMPB    73(CX), $0x00
-	JEQ     loaded73
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded73:
-	VMOVDQU      128(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      160(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind75
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around76
-	VMOVDQU      X4, 64(BX)
-	VMOVDQU      X5, 80(BX)
-	JMP          stored77
-
-around76:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored77:
-	JMP done74
-
-kind75:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around79
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored80
-
-around79:
-	VMOVNTDQ Y4, 64(BX)
-
-stored80:
-	JMP done74
-
-done74:
-	CMPB    72(CX), $0x00
-	JEQ     loaded81
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded81:
-	CMPB    73(CX), $0x00
-	JEQ     loaded82
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded82:
-	VMOVDQU      192(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      224(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind84
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around85
-	VMOVDQU      X4, 96(BX)
-	VMOVDQU      X5, 112(BX)
-	JMP          stored86
-
-around85:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored86:
-	JMP done83
-
-kind84:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around88
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored89
-
-around88:
-	VMOVNTDQ Y4, 96(BX)
-
-stored89:
-	JMP done83
-
-done83:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block51
-
-blocks52:
-some90:
-	TESTQ   AX, AX
-	JLE     done91
-	CMPB    72(CX), $0x00
-	JEQ     loaded92
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded92:
-	CMPB    73(CX), $0x00
-	JEQ     loaded93
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded93:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind95
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around96
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored97
-
-around96:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored97:
-	JMP done94
-
-kind95:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   Y4, (BX)
-	JMP       stored100
-
-around99:
-	VMOVNTDQ Y4, (BX)
-
-stored100:
-	JMP done94
-
-done94:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some90
-
-done91:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8F32(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
 	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done11
-
-kind12:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done11
-
-done11:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around14
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored15
-
-around14:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored15:
-	CMPB      272(CX), $0x00
-	JNE       kind17
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done16
-
-kind17:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done16
-
-done16:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around19
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored20
-
-around19:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored20:
-	CMPB      272(CX), $0x00
-	JNE       kind22
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done21
-
-kind22:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done21
-
-done21:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around24
-	VMOVDQU Y2, 128(BX)
-	VMOVDQU Y3, 160(BX)
-	JMP     stored25
-
-around24:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored25:
-	CMPB      272(CX), $0x00
-	JNE       kind27
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done26
-
-kind27:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done26
-
-done26:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around29
-	VMOVDQU Y2, 192(BX)
-	VMOVDQU Y3, 224(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored30:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-some31:
-	TESTQ      AX, AX
-	JLE        done32
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near33
-	PREFETCHT1 (DX)(DI*1)
-
-near33:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
-
-strand34:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind36
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          done35
-
-kind36:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done35
-
-done35:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y1
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y1, Y0
-	CMPB    76(CX), $0x00
-	JNE     around38
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored39
-
-around38:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored39:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand34
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some31
-
-done32:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block41:
-	CMPQ       AX, $0x00000040
-	JLT        blocks42
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near43
-	PREFETCHT1 (DX)(R8*1)
-
-near43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind57
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13402,9 +14635,9 @@ loaded45:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done46
+	JMP       done56
 
-kind47:
+kind57:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13413,38 +14646,38 @@ kind47:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done46
+	JMP       done56
 
-done46:
+done56:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around49
+	JNE     around59
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored50
+	JMP     stored60
 
-around49:
+around59:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded51:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded52:
+loaded62:
 	CMPB      272(CX), $0x00
-	JNE       kind54
+	JNE       kind64
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13461,9 +14694,9 @@ loaded52:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done53
+	JMP       done63
 
-kind54:
+kind64:
 	VPMOVZXBW 16(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13472,38 +14705,38 @@ kind54:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done53
+	JMP       done63
 
-done53:
+done63:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around56
+	JNE     around66
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored57
+	JMP     stored67
 
-around56:
+around66:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored57:
+stored67:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded68
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded58:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded59:
+loaded69:
 	CMPB      272(CX), $0x00
-	JNE       kind61
+	JNE       kind71
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13520,9 +14753,9 @@ loaded59:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done60
+	JMP       done70
 
-kind61:
+kind71:
 	VPMOVZXBW 32(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13531,38 +14764,38 @@ kind61:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done60
+	JMP       done70
 
-done60:
+done70:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around63
+	JNE     around73
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored64
+	JMP     stored74
 
-around63:
+around73:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored64:
+stored74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded75
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded65:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded76
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded66:
+loaded76:
 	CMPB      272(CX), $0x00
-	JNE       kind68
+	JNE       kind78
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13579,9 +14812,9 @@ loaded66:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done67
+	JMP       done77
 
-kind68:
+kind78:
 	VPMOVZXBW 48(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13590,49 +14823,49 @@ kind68:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done67
+	JMP       done77
 
-done67:
+done77:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around70
+	JNE     around80
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored71
+	JMP     stored81
 
-around70:
+around80:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored71:
+stored81:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block51
 
-blocks42:
-some72:
+blocks52:
+some82:
 	TESTQ   AX, AX
-	JLE     done73
+	JLE     done83
 	CMPB    72(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded84
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded74:
+loaded84:
 	CMPB    73(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded85
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded75:
+loaded85:
 	CMPB      272(CX), $0x00
-	JNE       kind77
+	JNE       kind87
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -13649,9 +14882,9 @@ loaded75:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done76
+	JMP       done86
 
-kind77:
+kind87:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -13660,32 +14893,32 @@ kind77:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done76
+	JMP       done86
 
-done76:
+done86:
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around79
+	JNE     around89
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored80
+	JMP     stored90
 
-around79:
+around89:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored80:
+stored90:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some72
+	JMP  some82
 
-done73:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13716,29 +14949,119 @@ TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind8
+	VMOVD        (DX), X2
+	VPMOVSXBW    X2, X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, X2
+	VMULPS       all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD    X2, Y2
+	VMOVD        4(DX), X3
+	VPMOVSXBW    X3, X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, X3
+	VMULPS       all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD    X3, Y3
+	JMP          done7
+
+kind8:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done7
+
+done7:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y1
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near12
+	CMPB   76(CX), $0x00
+	JNE    around10
+
+near12:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored11:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand16:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near17:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind19
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
 	VPSLLW    $0x07, X2, X2
@@ -13759,9 +15082,9 @@ near10:
 	VCVTPH2PS X3, X3
 	VMULPS    all32_43800000<>+0(SB), X3, X3
 	VCVTPS2PD X3, Y3
-	JMP       done11
+	JMP       done18
 
-kind12:
+kind19:
 	VMOVD     (DX), X2
 	VPMOVZXBW X2, X2
 	VPSLLW    $0x08, X2, X2
@@ -13774,39 +15097,146 @@ kind12:
 	VCVTPS2PD X3, Y3
 	VMOVAPD   Y2, Y2
 	VMOVAPD   Y3, Y3
-	JMP       done11
+	JMP       done18
 
-done11:
+done18:
 	VSUBPD  Y1, Y2, Y2
 	VSUBPD  Y1, Y3, Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around14
+	JNE     around21
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored15
+	JMP     stored22
 
-around14:
+around21:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored15:
+stored22:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn13
 
-turns8:
+turns15:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand24:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000008
+	JGE   whole27
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	CMPB      272(CX), $0x00
+	JNE       kind30
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done29
+
+kind30:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done29
+
+done29:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y3
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near34
+	CMPB   76(CX), $0x00
+	JNE    around32
+
+near34:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some25
+
+done26:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13831,29 +15261,29 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block17:
+block36:
 	CMPQ       AX, $0x00000020
-	JLT        blocks18
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near19
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 
-near19:
+near38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded39
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded20:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded40
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded21:
+loaded40:
 	CMPB      272(CX), $0x00
-	JNE       kind23
+	JNE       kind42
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -13874,9 +15304,9 @@ loaded21:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       done22
+	JMP       done41
 
-kind23:
+kind42:
 	VMOVD     (DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -13889,38 +15319,38 @@ kind23:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       done22
+	JMP       done41
 
-done22:
+done41:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around25
+	JNE     around44
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored26
+	JMP     stored45
 
-around25:
+around44:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored26:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded46
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded27:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded47
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded28:
+loaded47:
 	CMPB      272(CX), $0x00
-	JNE       kind30
+	JNE       kind49
 	VMOVD     8(DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -13941,9 +15371,9 @@ loaded28:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       done29
+	JMP       done48
 
-kind30:
+kind49:
 	VMOVD     8(DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -13956,38 +15386,38 @@ kind30:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       done29
+	JMP       done48
 
-done29:
+done48:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around32
+	JNE     around51
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored33
+	JMP     stored52
 
-around32:
+around51:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored33:
+stored52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded53
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded34:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded54
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded35:
+loaded54:
 	CMPB      272(CX), $0x00
-	JNE       kind37
+	JNE       kind56
 	VMOVD     16(DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -14008,9 +15438,9 @@ loaded35:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       done36
+	JMP       done55
 
-kind37:
+kind56:
 	VMOVD     16(DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -14023,38 +15453,38 @@ kind37:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       done36
+	JMP       done55
 
-done36:
+done55:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around39
+	JNE     around58
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored40
+	JMP     stored59
 
-around39:
+around58:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded60
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded41:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded61
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded42:
+loaded61:
 	CMPB      272(CX), $0x00
-	JNE       kind44
+	JNE       kind63
 	VMOVD     24(DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -14075,9 +15505,9 @@ loaded42:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       done43
+	JMP       done62
 
-kind44:
+kind63:
 	VMOVD     24(DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -14090,49 +15520,49 @@ kind44:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       done43
+	JMP       done62
 
-done43:
+done62:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around46
+	JNE     around65
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored47
+	JMP     stored66
 
-around46:
+around65:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored47:
+stored66:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block17
+	JMP  block36
 
-blocks18:
-some48:
+blocks37:
+some67:
 	TESTQ   AX, AX
-	JLE     done49
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded69
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded50:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded70
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded51:
+loaded70:
 	CMPB      272(CX), $0x00
-	JNE       kind53
+	JNE       kind72
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -14153,9 +15583,9 @@ loaded51:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	JMP       done52
+	JMP       done71
 
-kind53:
+kind72:
 	VMOVD     (DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -14168,32 +15598,32 @@ kind53:
 	VCVTPS2PD X5, Y5
 	VMOVAPD   Y4, Y4
 	VMOVAPD   Y5, Y5
-	JMP       done52
+	JMP       done71
 
-done52:
+done71:
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around55
+	JNE     around74
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored56
+	JMP     stored75
 
-around55:
+around74:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored56:
+stored75:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some48
+	JMP  some67
 
-done49:
+done68:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14588,42 +16018,54 @@ done44:
 	JMP  turn6
 
 turns8:
-some51:
-	TESTQ      AX, AX
-	JLE        done52
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near53
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none51
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near53:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand52:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand54:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind56
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          done55
+some53:
+	TESTQ DI, DI
+	JLE   done54
+	CMPQ  DI, $0x00000010
+	JGE   whole55
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-kind56:
+whole55:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near56
+	PREFETCHT1 (DX)(R11*1)
+
+near56:
+	CMPB      272(CX), $0x00
+	JNE       kind58
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done57
+
+kind58:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -14632,76 +16074,88 @@ kind56:
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y2, Y2
 	VMOVAPS   Y3, Y3
-	JMP       done55
+	JMP       done57
 
-done55:
+done57:
 	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y1
+	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y1, Y0
+	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind59
-	VCVTPS2PH $0x00, Y2, X1
-	VCVTPS2PH $0x00, Y0, X0
+	JNE       kind61
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near64
 	CMPB      76(CX), $0x00
-	JNE       around60
-	VMOVDQU   X1, (BX)
-	VMOVDQU   X0, 16(BX)
-	JMP       stored61
+	JNE       around62
 
-around60:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+near64:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored63
 
-stored61:
-	JMP done58
+around62:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-kind59:
-	VPSRLD    $0x10, Y2, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y2, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+stored63:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
 	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y1, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near68
 	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y0, (BX)
-	JMP       stored64
+	JNE       around66
 
-around63:
-	VMOVNTDQ Y0, (BX)
+near68:
+	VMOVDQU Y2, (BX)
+	JMP     stored67
 
-stored64:
-	JMP done58
+around66:
+	VMOVNTDQ Y2, (BX)
 
-done58:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand54
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored67:
+	JMP done60
+
+done60:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some51
+	SUBQ $0x00000010, DI
+	JMP  some53
 
-done52:
+done54:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand52
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none51:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14726,29 +16180,29 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block66:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near68
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near68:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded73
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded69:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded74
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded70:
+loaded74:
 	CMPB      272(CX), $0x00
-	JNE       kind72
+	JNE       kind76
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -14765,9 +16219,9 @@ loaded70:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done71
+	JMP       done75
 
-kind72:
+kind76:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -14776,31 +16230,31 @@ kind72:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done71
+	JMP       done75
 
-done71:
+done75:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind79
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored77:
-	JMP done74
+stored81:
+	JMP done78
 
-kind75:
+kind79:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -14818,31 +16272,31 @@ kind75:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around83
 	VMOVDQU   Y4, (BX)
-	JMP       stored80
+	JMP       stored84
 
-around79:
+around83:
 	VMOVNTDQ Y4, (BX)
 
-stored80:
-	JMP done74
+stored84:
+	JMP done78
 
-done74:
+done78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded85
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded81:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded86
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded82:
+loaded86:
 	CMPB      272(CX), $0x00
-	JNE       kind84
+	JNE       kind88
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -14859,9 +16313,9 @@ loaded82:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done83
+	JMP       done87
 
-kind84:
+kind88:
 	VPMOVZXBW 16(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -14870,31 +16324,31 @@ kind84:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done83
+	JMP       done87
 
-done83:
+done87:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind91
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around88
+	JNE       around92
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored89
+	JMP       stored93
 
-around88:
+around92:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored89:
-	JMP done86
+stored93:
+	JMP done90
 
-kind87:
+kind91:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -14912,31 +16366,31 @@ kind87:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around95
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored92
+	JMP       stored96
 
-around91:
+around95:
 	VMOVNTDQ Y4, 32(BX)
 
-stored92:
-	JMP done86
+stored96:
+	JMP done90
 
-done86:
+done90:
 	CMPB    72(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded97
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded93:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded98
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded94:
+loaded98:
 	CMPB      272(CX), $0x00
-	JNE       kind96
+	JNE       kind100
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -14953,9 +16407,9 @@ loaded94:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done95
+	JMP       done99
 
-kind96:
+kind100:
 	VPMOVZXBW 32(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -14964,31 +16418,31 @@ kind96:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done95
+	JMP       done99
 
-done95:
+done99:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind99
+	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around100
+	JNE       around104
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored101
+	JMP       stored105
 
-around100:
+around104:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored101:
-	JMP done98
+stored105:
+	JMP done102
 
-kind99:
+kind103:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -15006,31 +16460,31 @@ kind99:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around107
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored104
+	JMP       stored108
 
-around103:
+around107:
 	VMOVNTDQ Y4, 64(BX)
 
-stored104:
-	JMP done98
+stored108:
+	JMP done102
 
-done98:
+done102:
 	CMPB    72(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded109
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded105:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded106
+	JEQ     loaded110
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded106:
+loaded110:
 	CMPB      272(CX), $0x00
-	JNE       kind108
+	JNE       kind112
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -15047,9 +16501,9 @@ loaded106:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done107
+	JMP       done111
 
-kind108:
+kind112:
 	VPMOVZXBW 48(DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -15058,31 +16512,31 @@ kind108:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done107
+	JMP       done111
 
-done107:
+done111:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind111
+	JNE       kind115
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around112
+	JNE       around116
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored113
+	JMP       stored117
 
-around112:
+around116:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored113:
-	JMP done110
+stored117:
+	JMP done114
 
-kind111:
+kind115:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -15100,42 +16554,42 @@ kind111:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around115
+	JNE       around119
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored116
+	JMP       stored120
 
-around115:
+around119:
 	VMOVNTDQ Y4, 96(BX)
 
-stored116:
-	JMP done110
+stored120:
+	JMP done114
 
-done110:
+done114:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block70
 
-blocks67:
-some117:
+blocks71:
+some121:
 	TESTQ   AX, AX
-	JLE     done118
+	JLE     done122
 	CMPB    72(CX), $0x00
-	JEQ     loaded119
+	JEQ     loaded123
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded119:
+loaded123:
 	CMPB    73(CX), $0x00
-	JEQ     loaded120
+	JEQ     loaded124
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded120:
+loaded124:
 	CMPB      272(CX), $0x00
-	JNE       kind122
+	JNE       kind126
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -15152,9 +16606,9 @@ loaded120:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done121
+	JMP       done125
 
-kind122:
+kind126:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -15163,31 +16617,31 @@ kind122:
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done121
+	JMP       done125
 
-done121:
+done125:
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind125
+	JNE       kind129
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around126
+	JNE       around130
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored127
+	JMP       stored131
 
-around126:
+around130:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored127:
-	JMP done124
+stored131:
+	JMP done128
 
-kind125:
+kind129:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -15205,25 +16659,25 @@ kind125:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around129
+	JNE       around133
 	VMOVDQU   Y4, (BX)
-	JMP       stored130
+	JMP       stored134
 
-around129:
+around133:
 	VMOVNTDQ Y4, (BX)
 
-stored130:
-	JMP done124
+stored134:
+	JMP done128
 
-done124:
+done128:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some117
+	JMP  some121
 
-done118:
+done122:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15254,30 +16708,82 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near10:
+near14:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -15285,16 +16791,16 @@ near10:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around15
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored12
+	JMP     stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -15302,16 +16808,16 @@ stored12:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around13
+	JNE     around17
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored14
+	JMP     stored18
 
-around13:
+around17:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored14:
+stored18:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -15319,16 +16825,16 @@ stored14:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around19
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored16
+	JMP     stored20
 
-around15:
+around19:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored16:
+stored20:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -15336,80 +16842,100 @@ stored16:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around17
+	JNE     around21
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored18
+	JMP     stored22
 
-around17:
+around21:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ DI, DI
+	JLE   done26
+	CMPQ  DI, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    78(CX), $0x00
+	JNE     near31
+	CMPB    76(CX), $0x00
+	JNE     around29
+
+near31:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15434,30 +16960,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded37:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -15465,28 +16991,28 @@ loaded30:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around31
+	JNE     around38
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored32
+	JMP     stored39
 
-around31:
+around38:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored32:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded40
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded41:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -15494,28 +17020,28 @@ loaded34:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around35
+	JNE     around42
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored36
+	JMP     stored43
 
-around35:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored36:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded45:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -15523,28 +17049,28 @@ loaded38:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around39
+	JNE     around46
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored40
+	JMP     stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored40:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded49:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -15552,39 +17078,39 @@ loaded42:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around43
+	JNE     around50
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored44
+	JMP     stored51
 
-around43:
+around50:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored44:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some45:
+blocks34:
+some52:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done53
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded55:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -15592,24 +17118,24 @@ loaded48:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around49
+	JNE     around56
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored50
+	JMP     stored57
 
-around49:
+around56:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some52
 
-done46:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15640,27 +17166,79 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -15668,31 +17246,100 @@ near10:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around15
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored12
+	JMP     stored16
 
-around11:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some19:
+	TESTQ DI, DI
+	JLE   done20
+	CMPQ  DI, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    78(CX), $0x00
+	JNE     near25
+	CMPB    76(CX), $0x00
+	JNE     around23
+
+near25:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored24:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some19
+
+done20:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15717,30 +17364,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded31
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded18:
+loaded31:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -15748,28 +17395,28 @@ loaded18:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around19
+	JNE     around32
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored20
+	JMP     stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded34
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded21:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded35
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded22:
+loaded35:
 	VMOVUPD 64(DX), Y4
 	VMOVUPD 96(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -15777,28 +17424,28 @@ loaded22:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around23
+	JNE     around36
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored24
+	JMP     stored37
 
-around23:
+around36:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored24:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded38
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded25:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded26:
+loaded39:
 	VMOVUPD 128(DX), Y4
 	VMOVUPD 160(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -15806,28 +17453,28 @@ loaded26:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around40
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored28
+	JMP     stored41
 
-around27:
+around40:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored28:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded42
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded29:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded43
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded30:
+loaded43:
 	VMOVUPD 192(DX), Y4
 	VMOVUPD 224(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -15835,39 +17482,39 @@ loaded30:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around31
+	JNE     around44
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored32
+	JMP     stored45
 
-around31:
+around44:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored32:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some33:
+blocks28:
+some46:
 	TESTQ   AX, AX
-	JLE     done34
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded35:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded36:
+loaded49:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -15875,24 +17522,24 @@ loaded36:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around37
+	JNE     around50
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored38
+	JMP     stored51
 
-around37:
+around50:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored38:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some33
+	JMP  some46
 
-done34:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16036,57 +17683,77 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand20:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VCVTPS2PH    $0x00, Y2, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+some21:
+	TESTQ DI, DI
+	JLE   done22
+	CMPQ  DI, $0x00000010
+	JGE   whole23
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around23:
-	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+whole23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near24
+	PREFETCHT1 (DX)(R11*1)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+near24:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near27
+	CMPB      76(CX), $0x00
+	JNE       around25
+
+near27:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored26:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none19:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16111,28 +17778,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded33
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded33:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -16142,28 +17809,28 @@ loaded30:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around34
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored32:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded37
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded37:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -16173,28 +17840,28 @@ loaded34:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around38
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored36
+	JMP       stored39
 
-around35:
+around38:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored36:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded40
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded41:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -16204,28 +17871,28 @@ loaded38:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around42
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored40
+	JMP       stored43
 
-around39:
+around42:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored40:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded44
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded45
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded45:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -16235,39 +17902,39 @@ loaded42:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around46
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored44
+	JMP       stored47
 
-around43:
+around46:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored44:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block29
 
-blocks27:
-some45:
+blocks30:
+some48:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done49
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded51:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -16277,24 +17944,24 @@ loaded48:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around52
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored50
+	JMP       stored53
 
-around49:
+around52:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored50:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some48
 
-done46:
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16482,71 +18149,91 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near21
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand20:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 1024(R9), Y1
-	VPMOVZXWD    (DX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	VPSRLD       $0x10, Y2, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y2, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y2, Y2, Y2
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y1, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
+some21:
+	TESTQ DI, DI
+	JLE   done22
+	CMPQ  DI, $0x00000010
+	JGE   whole23
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-around23:
-	VMOVNTDQ Y0, (BX)
+whole23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near24
+	PREFETCHT1 (DX)(R11*1)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+near24:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near27
+	CMPB      76(CX), $0x00
+	JNE       around25
+
+near27:
+	VMOVDQU Y2, (BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+
+stored26:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, DI
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none19:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -16571,28 +18258,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks30
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded33
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded30:
+loaded33:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -16618,26 +18305,26 @@ loaded30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around34
 	VMOVDQU   Y4, (BX)
-	JMP       stored32
+	JMP       stored35
 
-around31:
+around34:
 	VMOVNTDQ Y4, (BX)
 
-stored32:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded33:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded37
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded34:
+loaded37:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -16663,26 +18350,26 @@ loaded34:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around38
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored36
+	JMP       stored39
 
-around35:
+around38:
 	VMOVNTDQ Y4, 32(BX)
 
-stored36:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded40
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded37:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded38:
+loaded41:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -16708,26 +18395,26 @@ loaded38:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around42
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored40
+	JMP       stored43
 
-around39:
+around42:
 	VMOVNTDQ Y4, 64(BX)
 
-stored40:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded44
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded45
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded42:
+loaded45:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -16753,37 +18440,37 @@ loaded42:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around46
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored44
+	JMP       stored47
 
-around43:
+around46:
 	VMOVNTDQ Y4, 96(BX)
 
-stored44:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block29
 
-blocks27:
-some45:
+blocks30:
+some48:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done49
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded51:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -16809,22 +18496,22 @@ loaded48:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around52
 	VMOVDQU   Y4, (BX)
-	JMP       stored50
+	JMP       stored53
 
-around49:
+around52:
 	VMOVNTDQ Y4, (BX)
 
-stored50:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some48
 
-done46:
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

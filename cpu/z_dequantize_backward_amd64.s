@@ -8033,55 +8033,64 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near21:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand20:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand22:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	CMPB         272(CX), $0x00
-	JNE          kind24
-	VPMOVSXBD    (BX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    8(BX), Y5
-	VCVTDQ2PS    Y5, Y5
-	JMP          done23
+some21:
+	TESTQ        R8, R8
+	JLE          done22
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole23
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*4), DX
+	LEAQ         (BX)(R8*1), BX
+	LEAQ         (SI)(R8*4), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind24:
-	CMPB      272(CX), $0x01
-	JNE       kind25
-	VPMOVZXBD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(BX), Y5
-	VCVTDQ2PS Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done23
+whole23:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near24
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-kind25:
-	CMPB      272(CX), $0x02
+near24:
+	VMOVUPS   (DX), Y3
+	VMOVUPS   32(DX), Y4
+	CMPB      272(CX), $0x00
 	JNE       kind26
-	VPMOVSXBW (BX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(BX), X5
+	VPMOVSXBD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVSXBD 8(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	JMP       done25
+
+kind26:
+	CMPB      272(CX), $0x01
+	JNE       kind27
+	VPMOVZXBD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVZXBD 8(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done25
+
+kind27:
+	CMPB      272(CX), $0x02
+	JNE       kind28
+	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -8089,75 +8098,100 @@ kind25:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVSXBW 8(BX), X6
+	VPSLLW    $0x07, X6, X6
+	VPAND     all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
+	VPAND     all32_bf80bf80<>+0(SB), X6, X6
+	VPOR      X7, X6, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done23
+	VMOVAPS   Y6, Y6
+	JMP       done25
 
-kind26:
-	VPMOVZXBW (BX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX), X5
+kind28:
+	VPMOVZXBW (BX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVZXBW 8(BX), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done23
+	VMOVAPS   Y6, Y6
+	JMP       done25
 
-done23:
-	VSUBPS  Y1, Y4, Y4
-	VSUBPS  Y1, Y5, Y1
-	VMULPS  Y4, Y2, Y4
-	VMULPS  Y1, Y3, Y1
-	VMOVUPS (R9), Y5
-	VMOVUPS 32(R9), Y6
-	VADDPS  Y4, Y5, Y4
-	VADDPS  Y1, Y6, Y1
-	VMOVUPS Y4, (R9)
-	VMOVUPS Y1, 32(R9)
-	VMOVUPS (R10), Y1
-	VMOVUPS 32(R10), Y4
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y3, Y4, Y4
-	VMOVUPS Y1, (R10)
-	VMOVUPS Y4, 32(R10)
-	VMULPS  Y0, Y2, Y1
-	VMULPS  Y0, Y3, Y0
-	CMPB    76(CX), $0x00
-	JNE     around28
-	VMOVDQU Y1, (SI)
-	VMOVDQU Y0, 32(SI)
-	JMP     stored29
+done25:
+	VSUBPS   Y1, Y5, Y5
+	VSUBPS   Y1, Y6, Y6
+	VMULPS   Y5, Y3, Y5
+	VMULPS   Y6, Y4, Y6
+	VPCMPGTD after32_2<>+0(SB), Y2, Y7
+	VANDPS   Y5, Y7, Y7
+	VPCMPGTD after32_1<>+0(SB), Y2, Y5
+	VANDPS   Y6, Y5, Y5
+	VMOVUPS  (R9), Y6
+	VMOVUPS  32(R9), Y8
+	VADDPS   Y7, Y6, Y6
+	VADDPS   Y5, Y8, Y5
+	VMOVUPS  Y6, (R9)
+	VMOVUPS  Y5, 32(R9)
+	VPCMPGTD after32_2<>+0(SB), Y2, Y5
+	VANDPS   Y3, Y5, Y5
+	VPCMPGTD after32_1<>+0(SB), Y2, Y2
+	VANDPS   Y4, Y2, Y2
+	VMOVUPS  (R10), Y6
+	VMOVUPS  32(R10), Y7
+	VADDPS   Y5, Y6, Y5
+	VADDPS   Y2, Y7, Y2
+	VMOVUPS  Y5, (R10)
+	VMOVUPS  Y2, 32(R10)
+	VMULPS   Y0, Y3, Y2
+	VMULPS   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near32
+	CMPB     76(CX), $0x00
+	JNE      around30
 
-around28:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+near32:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored31
 
-stored29:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around30:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored31:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, R8
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none19:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8182,58 +8216,58 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block31:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks35
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near36:
 	XORQ R11, R11
 
-group34:
+group37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded38
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded35:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded39
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded36:
+loaded39:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind38
+	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done37
+	JMP       done40
 
-kind38:
+kind41:
 	CMPB      272(CX), $0x01
-	JNE       kind39
+	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-kind39:
+kind42:
 	CMPB      272(CX), $0x02
-	JNE       kind40
+	JNE       kind43
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
@@ -8252,9 +8286,9 @@ kind39:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-kind40:
+kind43:
 	VPMOVZXBW (BX)(R11*1), X6
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, Y6
@@ -8263,9 +8297,9 @@ kind40:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-done37:
+done40:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -8285,73 +8319,73 @@ done37:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around42
+	JNE     around45
 	VMOVDQU Y4, (SI)(R11*4)
 	VMOVDQU Y5, 32(SI)(R11*4)
-	JMP     stored43
+	JMP     stored46
 
-around42:
+around45:
 	VMOVNTDQ Y4, (SI)(R11*4)
 	VMOVNTDQ Y5, 32(SI)(R11*4)
 
-stored43:
+stored46:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group34
+	JNE  group37
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay44
+	JEQ  stay47
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay44:
+stay47:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block34
 
-blocks32:
-some45:
+blocks35:
+some48:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done49
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded48:
+loaded51:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind50
+	JNE       kind53
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done49
+	JMP       done52
 
-kind50:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind51
+	JNE       kind54
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-kind51:
+kind54:
 	CMPB      272(CX), $0x02
-	JNE       kind52
+	JNE       kind55
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
@@ -8370,9 +8404,9 @@ kind51:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-kind52:
+kind55:
 	VPMOVZXBW (BX), X6
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, Y6
@@ -8381,9 +8415,9 @@ kind52:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-done49:
+done52:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -8403,16 +8437,16 @@ done49:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around54
+	JNE     around57
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored55
+	JMP     stored58
 
-around54:
+around57:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored55:
+stored58:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -8421,11 +8455,31 @@ stored55:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some45
+	JMP  some48
 
-done46:
+done49:
 	VZEROUPPER
 	RET
+
+DATA after32_2<>+0(SB)/4, $0x0000000f
+DATA after32_2<>+4(SB)/4, $0x0000000e
+DATA after32_2<>+8(SB)/4, $0x0000000d
+DATA after32_2<>+12(SB)/4, $0x0000000c
+DATA after32_2<>+16(SB)/4, $0x0000000b
+DATA after32_2<>+20(SB)/4, $0x0000000a
+DATA after32_2<>+24(SB)/4, $0x00000009
+DATA after32_2<>+28(SB)/4, $0x00000008
+GLOBL after32_2<>(SB), RODATA|NOPTR, $32
+
+DATA after32_1<>+0(SB)/4, $0x00000007
+DATA after32_1<>+4(SB)/4, $0x00000006
+DATA after32_1<>+8(SB)/4, $0x00000005
+DATA after32_1<>+12(SB)/4, $0x00000004
+DATA after32_1<>+16(SB)/4, $0x00000003
+DATA after32_1<>+20(SB)/4, $0x00000002
+DATA after32_1<>+24(SB)/4, $0x00000001
+DATA after32_1<>+28(SB)/4, $0x00000000
+GLOBL after32_1<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeBackwardAVX2F32I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
@@ -8545,95 +8599,129 @@ stored16:
 	JMP  turn6
 
 turns8:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near19
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near19:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand18:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand20:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	CMPB         272(CX), $0x00
-	JNE          kind22
-	VPMOVSXWD    (BX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VPMOVSXWD    16(BX), Y5
-	VCVTDQ2PS    Y5, Y5
-	JMP          done21
+some19:
+	TESTQ        R8, R8
+	JLE          done20
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole21
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*4), DX
+	LEAQ         (BX)(R8*2), BX
+	LEAQ         (SI)(R8*4), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind22:
-	VPMOVZXWD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+whole21:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near22
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near22:
+	VMOVUPS   (DX), Y3
+	VMOVUPS   32(DX), Y4
+	CMPB      272(CX), $0x00
+	JNE       kind24
+	VPMOVSXWD (BX), Y5
 	VCVTDQ2PS Y5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVSXWD 16(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	JMP       done23
+
+kind24:
+	VPMOVZXWD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVZXWD 16(BX), Y6
+	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done21
+	VMOVAPS   Y6, Y6
+	JMP       done23
 
-done21:
-	VSUBPS  Y1, Y4, Y4
-	VSUBPS  Y1, Y5, Y1
-	VMULPS  Y4, Y2, Y4
-	VMULPS  Y1, Y3, Y1
-	VMOVUPS (R9), Y5
-	VMOVUPS 32(R9), Y6
-	VADDPS  Y4, Y5, Y4
-	VADDPS  Y1, Y6, Y1
-	VMOVUPS Y4, (R9)
-	VMOVUPS Y1, 32(R9)
-	VMOVUPS (R10), Y1
-	VMOVUPS 32(R10), Y4
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y3, Y4, Y4
-	VMOVUPS Y1, (R10)
-	VMOVUPS Y4, 32(R10)
-	VMULPS  Y0, Y2, Y1
-	VMULPS  Y0, Y3, Y0
-	CMPB    76(CX), $0x00
-	JNE     around24
-	VMOVDQU Y1, (SI)
-	VMOVDQU Y0, 32(SI)
-	JMP     stored25
+done23:
+	VSUBPS   Y1, Y5, Y5
+	VSUBPS   Y1, Y6, Y6
+	VMULPS   Y5, Y3, Y5
+	VMULPS   Y6, Y4, Y6
+	VPCMPGTD after32_2<>+0(SB), Y2, Y7
+	VANDPS   Y5, Y7, Y7
+	VPCMPGTD after32_1<>+0(SB), Y2, Y5
+	VANDPS   Y6, Y5, Y5
+	VMOVUPS  (R9), Y6
+	VMOVUPS  32(R9), Y8
+	VADDPS   Y7, Y6, Y6
+	VADDPS   Y5, Y8, Y5
+	VMOVUPS  Y6, (R9)
+	VMOVUPS  Y5, 32(R9)
+	VPCMPGTD after32_2<>+0(SB), Y2, Y5
+	VANDPS   Y3, Y5, Y5
+	VPCMPGTD after32_1<>+0(SB), Y2, Y2
+	VANDPS   Y4, Y2, Y2
+	VMOVUPS  (R10), Y6
+	VMOVUPS  32(R10), Y7
+	VADDPS   Y5, Y6, Y5
+	VADDPS   Y2, Y7, Y2
+	VMOVUPS  Y5, (R10)
+	VMOVUPS  Y2, 32(R10)
+	VMULPS   Y0, Y3, Y2
+	VMULPS   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near28
+	CMPB     76(CX), $0x00
+	JNE      around26
 
-around24:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+near28:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored27
 
-stored25:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around26:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some17
+	SUBQ $0x00000010, R8
+	JMP  some19
 
-done18:
+done20:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -8658,12 +8746,12 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block27:
+block30:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks31
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -8671,42 +8759,42 @@ block27:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near29:
+near32:
 	XORQ R11, R11
 
-group30:
+group33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded34
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded31:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded32:
+loaded35:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind34
+	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done33
+	JMP       done36
 
-kind34:
+kind37:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done33
+	JMP       done36
 
-done33:
+done36:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -8726,69 +8814,69 @@ done33:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around39
 	VMOVDQU Y4, (SI)(R11*4)
 	VMOVDQU Y5, 32(SI)(R11*4)
-	JMP     stored37
+	JMP     stored40
 
-around36:
+around39:
 	VMOVNTDQ Y4, (SI)(R11*4)
 	VMOVNTDQ Y5, 32(SI)(R11*4)
 
-stored37:
+stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group30
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay38
+	JEQ  stay41
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay38:
+stay41:
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block30
 
-blocks28:
-some39:
+blocks31:
+some42:
 	TESTQ   AX, AX
-	JLE     done40
+	JLE     done43
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded44
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded41:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded45
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded42:
+loaded45:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind44
+	JNE       kind47
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done43
+	JMP       done46
 
-kind44:
+kind47:
 	VPMOVZXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done43
+	JMP       done46
 
-done43:
+done46:
 	VSUBPS  Y2, Y6, Y6
 	VSUBPS  Y3, Y7, Y7
 	VMULPS  Y6, Y4, Y6
@@ -8808,16 +8896,16 @@ done43:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around46
+	JNE     around49
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored47
+	JMP     stored50
 
-around46:
+around49:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored47:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
@@ -8826,14 +8914,14 @@ stored47:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some42
 
-done40:
+done43:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32I32F32(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F32I32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -8958,38 +9046,42 @@ stored13:
 	JMP  turn6
 
 turns8:
-some14:
-	TESTQ      AX, AX
-	JLE        done15
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near16
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none14
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near16:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand15:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand17:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VMOVDQU      (BX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X1, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y1, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(BX), Y6
+some16:
+	TESTQ        R8, R8
+	JLE          done17
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole18
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*4), DX
+	LEAQ         (BX)(R8*4), BX
+	LEAQ         (SI)(R8*4), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
+
+whole18:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near19
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near19:
+	VMOVUPS      (DX), Y3
+	VMOVUPS      32(DX), Y4
+	VMOVDQU      (BX), Y6
 	VXORPS       Y5, Y5, Y5
 	VCVTDQ2PD    X6, Y7
 	VCVTPS2PD    X1, Y8
@@ -8997,62 +9089,92 @@ strand17:
 	VCVTPD2PSY   Y7, X5
 	VEXTRACTF128 $0x01, Y6, X6
 	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y6, Y6
-	VCVTPD2PSY   Y6, X1
-	VINSERTF128  $0x01, X1, Y5, Y5
-	VMULPS       Y4, Y2, Y1
-	VMULPS       Y5, Y3, Y4
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y1, Y5, Y1
-	VADDPS       Y4, Y6, Y4
-	VMOVUPS      Y1, (R9)
-	VMOVUPS      Y4, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
+	VEXTRACTF128 $0x01, Y1, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMOVDQU      32(BX), Y7
+	VXORPS       Y6, Y6, Y6
+	VCVTDQ2PD    X7, Y8
+	VCVTPS2PD    X1, Y9
+	VSUBPD       Y9, Y8, Y8
+	VCVTPD2PSY   Y8, X6
+	VEXTRACTF128 $0x01, Y7, X7
+	VCVTDQ2PD    X7, Y7
+	VEXTRACTF128 $0x01, Y1, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X7
+	VINSERTF128  $0x01, X7, Y6, Y6
+	VMULPS       Y5, Y3, Y5
+	VMULPS       Y6, Y4, Y6
+	VPCMPGTD     after32_2<>+0(SB), Y2, Y7
+	VANDPS       Y5, Y7, Y7
+	VPCMPGTD     after32_1<>+0(SB), Y2, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y8
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y5, Y8, Y5
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y5, 32(R9)
+	VPCMPGTD     after32_2<>+0(SB), Y2, Y5
+	VANDPS       Y3, Y5, Y5
+	VPCMPGTD     after32_1<>+0(SB), Y2, Y2
+	VANDPS       Y4, Y2, Y2
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	VADDPS       Y5, Y6, Y5
+	VADDPS       Y2, Y7, Y2
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y2, 32(R10)
+	VMULPS       Y0, Y3, Y2
+	VMULPS       Y0, Y4, Y3
+	CMPB         78(CX), $0x00
+	JNE          near22
 	CMPB         76(CX), $0x00
-	JNE          around18
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored19
+	JNE          around20
 
-around18:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+near22:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored21
 
-stored19:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around20:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some14
+	SUBQ $0x00000010, R8
+	JMP  some16
 
-done15:
+done17:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand15
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none14:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9077,12 +9199,12 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block21:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near23
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9092,22 +9214,22 @@ block21:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near23:
+near26:
 	XORQ R11, R11
 
-group24:
+group27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded28
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded25:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded29
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded26:
+loaded29:
 	VMOVUPS      (DX)(R11*4), Y4
 	VMOVUPS      32(DX)(R11*4), Y5
 	VMOVDQU      (BX)(R11*4), Y7
@@ -9153,49 +9275,49 @@ loaded26:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around30
 	VMOVDQU      Y4, (SI)(R11*4)
 	VMOVDQU      Y5, 32(SI)(R11*4)
-	JMP          stored28
+	JMP          stored31
 
-around27:
+around30:
 	VMOVNTDQ Y4, (SI)(R11*4)
 	VMOVNTDQ Y5, 32(SI)(R11*4)
 
-stored28:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group24
+	JNE  group27
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay32
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay32:
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block24
 
-blocks22:
-some30:
+blocks25:
+some33:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done34
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded36:
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	VMOVDQU      (BX), Y7
@@ -9241,16 +9363,16 @@ loaded33:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         76(CX), $0x00
-	JNE          around34
+	JNE          around37
 	VMOVDQU      Y4, (SI)
 	VMOVDQU      Y5, 32(SI)
-	JMP          stored35
+	JMP          stored38
 
-around34:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored35:
+stored38:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -9259,14 +9381,14 @@ stored35:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some33
 
-done31:
+done34:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64C8F64(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F64C8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -9430,57 +9552,64 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near21:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand20:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand22:
-	VBROADCASTSD (R12), Y0
-	VBROADCASTSD 1024(R12), Y1
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	CMPB         272(CX), $0x00
-	JNE          kind24
-	VPMOVSXBD    (BX), X4
-	VCVTDQ2PD    X4, Y4
-	VPMOVSXBD    4(BX), X5
-	VCVTDQ2PD    X5, Y5
-	JMP          done23
+some21:
+	TESTQ        R8, R8
+	JLE          done22
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	CMPQ         R8, $0x00000008
+	JGE          whole23
+	SUBQ         $0x00000008, R8
+	LEAQ         (DX)(R8*8), DX
+	LEAQ         (BX)(R8*1), BX
+	LEAQ         (SI)(R8*8), SI
+	LEAQ         (R9)(R8*8), R9
+	LEAQ         (R10)(R8*8), R10
+	MOVQ         $0x00000008, R8
 
-kind24:
-	CMPB      272(CX), $0x01
-	JNE       kind25
-	VPMOVZXBD (BX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(BX), X5
-	VCVTDQ2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done23
+whole23:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near24
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-kind25:
-	CMPB      272(CX), $0x02
+near24:
+	VMOVUPD   (DX), Y3
+	VMOVUPD   32(DX), Y4
+	CMPB      272(CX), $0x00
 	JNE       kind26
-	VMOVD     (BX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(BX), X5
+	VPMOVSXBD (BX), X5
+	VCVTDQ2PD X5, Y5
+	VPMOVSXBD 4(BX), X6
+	VCVTDQ2PD X6, Y6
+	JMP       done25
+
+kind26:
+	CMPB      272(CX), $0x01
+	JNE       kind27
+	VPMOVZXBD (BX), X5
+	VCVTDQ2PD X5, Y5
+	VPMOVZXBD 4(BX), X6
+	VCVTDQ2PD X6, Y6
+	VMOVAPD   Y5, Y5
+	VMOVAPD   Y6, Y6
+	JMP       done25
+
+kind27:
+	CMPB      272(CX), $0x02
+	JNE       kind28
+	VMOVD     (BX), X5
 	VPMOVSXBW X5, X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
@@ -9490,79 +9619,106 @@ kind25:
 	VCVTPH2PS X5, X5
 	VMULPS    all32_43800000<>+0(SB), X5, X5
 	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
+	VMOVD     4(BX), X6
+	VPMOVSXBW X6, X6
+	VPSLLW    $0x07, X6, X6
+	VPAND     all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
+	VPAND     all32_bf80bf80<>+0(SB), X6, X6
+	VPOR      X7, X6, X6
+	VCVTPH2PS X6, X6
+	VMULPS    all32_43800000<>+0(SB), X6, X6
+	VCVTPS2PD X6, Y6
 	VMOVAPD   Y5, Y5
-	JMP       done23
+	VMOVAPD   Y6, Y6
+	JMP       done25
 
-kind26:
-	VMOVD     (BX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(BX), X5
+kind28:
+	VMOVD     (BX), X5
 	VPMOVZXBW X5, X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, X5
 	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
+	VMOVD     4(BX), X6
+	VPMOVZXBW X6, X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, X6
+	VCVTPS2PD X6, Y6
 	VMOVAPD   Y5, Y5
-	JMP       done23
+	VMOVAPD   Y6, Y6
+	JMP       done25
 
-done23:
-	VSUBPD  Y1, Y4, Y4
-	VSUBPD  Y1, Y5, Y1
-	VMULPD  Y4, Y2, Y4
-	VMULPD  Y1, Y3, Y1
-	VMOVUPD (R9), Y5
-	VMOVUPD 32(R9), Y6
-	VADDPD  Y4, Y5, Y4
-	VADDPD  Y1, Y6, Y1
-	VMOVUPD Y4, (R9)
-	VMOVUPD Y1, 32(R9)
-	VMOVUPD (R10), Y1
-	VMOVUPD 32(R10), Y4
-	VADDPD  Y2, Y1, Y1
-	VADDPD  Y3, Y4, Y4
-	VMOVUPD Y1, (R10)
-	VMOVUPD Y4, 32(R10)
-	VMULPD  Y0, Y2, Y1
-	VMULPD  Y0, Y3, Y0
-	CMPB    76(CX), $0x00
-	JNE     around28
-	VMOVDQU Y1, (SI)
-	VMOVDQU Y0, 32(SI)
-	JMP     stored29
+done25:
+	VSUBPD   Y1, Y5, Y5
+	VSUBPD   Y1, Y6, Y6
+	VMULPD   Y5, Y3, Y5
+	VMULPD   Y6, Y4, Y6
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y7
+	VANDPD   Y5, Y7, Y7
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y5
+	VANDPD   Y6, Y5, Y5
+	VMOVUPD  (R9), Y6
+	VMOVUPD  32(R9), Y8
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y5, Y8, Y5
+	VMOVUPD  Y6, (R9)
+	VMOVUPD  Y5, 32(R9)
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y5
+	VANDPD   Y3, Y5, Y5
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y2
+	VANDPD   Y4, Y2, Y2
+	VMOVUPD  (R10), Y6
+	VMOVUPD  32(R10), Y7
+	VADDPD   Y5, Y6, Y5
+	VADDPD   Y2, Y7, Y2
+	VMOVUPD  Y5, (R10)
+	VMOVUPD  Y2, 32(R10)
+	VMULPD   Y0, Y3, Y2
+	VMULPD   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near32
+	CMPB     76(CX), $0x00
+	JNE      around30
 
-around28:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+near32:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored31
 
-stored29:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around30:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored31:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some19
+	SUBQ $0x00000008, R8
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R13
+	DECQ   R12
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none19:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9587,12 +9743,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block31:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks35
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near36
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9603,46 +9759,46 @@ block31:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near33:
+near36:
 	XORQ R11, R11
 
-group34:
+group37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded38
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded35:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded39
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded36:
+loaded39:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind38
+	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVSXBD 4(BX)(R11*1), X7
 	VCVTDQ2PD X7, Y7
-	JMP       done37
+	JMP       done40
 
-kind38:
+kind41:
 	CMPB      272(CX), $0x01
-	JNE       kind39
+	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVZXBD 4(BX)(R11*1), X7
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-kind39:
+kind42:
 	CMPB      272(CX), $0x02
-	JNE       kind40
+	JNE       kind43
 	VMOVD     (BX)(R11*1), X6
 	VPMOVSXBW X6, X6
 	VPSLLW    $0x07, X6, X6
@@ -9665,9 +9821,9 @@ kind39:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-kind40:
+kind43:
 	VMOVD     (BX)(R11*1), X6
 	VPMOVZXBW X6, X6
 	VPSLLW    $0x08, X6, X6
@@ -9680,9 +9836,9 @@ kind40:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done37
+	JMP       done40
 
-done37:
+done40:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -9702,73 +9858,73 @@ done37:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around42
+	JNE     around45
 	VMOVDQU Y4, (SI)(R11*8)
 	VMOVDQU Y5, 32(SI)(R11*8)
-	JMP     stored43
+	JMP     stored46
 
-around42:
+around45:
 	VMOVNTDQ Y4, (SI)(R11*8)
 	VMOVNTDQ Y5, 32(SI)(R11*8)
 
-stored43:
+stored46:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group34
+	JNE  group37
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay44
+	JEQ  stay47
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay44:
+stay47:
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block34
 
-blocks32:
-some45:
+blocks35:
+some48:
 	TESTQ   AX, AX
-	JLE     done46
+	JLE     done49
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded48:
+loaded51:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind50
+	JNE       kind53
 	VPMOVSXBD (BX), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVSXBD 4(BX), X7
 	VCVTDQ2PD X7, Y7
-	JMP       done49
+	JMP       done52
 
-kind50:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind51
+	JNE       kind54
 	VPMOVZXBD (BX), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVZXBD 4(BX), X7
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-kind51:
+kind54:
 	CMPB      272(CX), $0x02
-	JNE       kind52
+	JNE       kind55
 	VMOVD     (BX), X6
 	VPMOVSXBW X6, X6
 	VPSLLW    $0x07, X6, X6
@@ -9791,9 +9947,9 @@ kind51:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-kind52:
+kind55:
 	VMOVD     (BX), X6
 	VPMOVZXBW X6, X6
 	VPSLLW    $0x08, X6, X6
@@ -9806,9 +9962,9 @@ kind52:
 	VCVTPS2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done49
+	JMP       done52
 
-done49:
+done52:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -9828,16 +9984,16 @@ done49:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around54
+	JNE     around57
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored55
+	JMP     stored58
 
-around54:
+around57:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored55:
+stored58:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -9846,14 +10002,26 @@ stored55:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some45
+	JMP  some48
 
-done46:
+done49:
 	VZEROUPPER
 	RET
 
+DATA after64_2<>+0(SB)/8, $0x0000000000000007
+DATA after64_2<>+8(SB)/8, $0x0000000000000006
+DATA after64_2<>+16(SB)/8, $0x0000000000000005
+DATA after64_2<>+24(SB)/8, $0x0000000000000004
+GLOBL after64_2<>(SB), RODATA|NOPTR, $32
+
+DATA after64_1<>+0(SB)/8, $0x0000000000000003
+DATA after64_1<>+8(SB)/8, $0x0000000000000002
+DATA after64_1<>+16(SB)/8, $0x0000000000000001
+DATA after64_1<>+24(SB)/8, $0x0000000000000000
+GLOBL after64_1<>(SB), RODATA|NOPTR, $32
+
 // func dequantizeBackwardAVX2F64I16F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F64I16F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -9974,95 +10142,129 @@ stored16:
 	JMP  turn6
 
 turns8:
-some17:
-	TESTQ      AX, AX
-	JLE        done18
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near19
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near19:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand18:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand20:
-	VBROADCASTSD (R12), Y0
-	VBROADCASTSD 1024(R12), Y1
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	CMPB         272(CX), $0x00
-	JNE          kind22
-	VPMOVSXWD    (BX), X4
-	VCVTDQ2PD    X4, Y4
-	VPMOVSXWD    8(BX), X5
-	VCVTDQ2PD    X5, Y5
-	JMP          done21
+some19:
+	TESTQ        R8, R8
+	JLE          done20
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	CMPQ         R8, $0x00000008
+	JGE          whole21
+	SUBQ         $0x00000008, R8
+	LEAQ         (DX)(R8*8), DX
+	LEAQ         (BX)(R8*2), BX
+	LEAQ         (SI)(R8*8), SI
+	LEAQ         (R9)(R8*8), R9
+	LEAQ         (R10)(R8*8), R10
+	MOVQ         $0x00000008, R8
 
-kind22:
-	VPMOVZXWD (BX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 8(BX), X5
+whole21:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near22
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near22:
+	VMOVUPD   (DX), Y3
+	VMOVUPD   32(DX), Y4
+	CMPB      272(CX), $0x00
+	JNE       kind24
+	VPMOVSXWD (BX), X5
 	VCVTDQ2PD X5, Y5
-	VMOVAPD   Y4, Y4
+	VPMOVSXWD 8(BX), X6
+	VCVTDQ2PD X6, Y6
+	JMP       done23
+
+kind24:
+	VPMOVZXWD (BX), X5
+	VCVTDQ2PD X5, Y5
+	VPMOVZXWD 8(BX), X6
+	VCVTDQ2PD X6, Y6
 	VMOVAPD   Y5, Y5
-	JMP       done21
+	VMOVAPD   Y6, Y6
+	JMP       done23
 
-done21:
-	VSUBPD  Y1, Y4, Y4
-	VSUBPD  Y1, Y5, Y1
-	VMULPD  Y4, Y2, Y4
-	VMULPD  Y1, Y3, Y1
-	VMOVUPD (R9), Y5
-	VMOVUPD 32(R9), Y6
-	VADDPD  Y4, Y5, Y4
-	VADDPD  Y1, Y6, Y1
-	VMOVUPD Y4, (R9)
-	VMOVUPD Y1, 32(R9)
-	VMOVUPD (R10), Y1
-	VMOVUPD 32(R10), Y4
-	VADDPD  Y2, Y1, Y1
-	VADDPD  Y3, Y4, Y4
-	VMOVUPD Y1, (R10)
-	VMOVUPD Y4, 32(R10)
-	VMULPD  Y0, Y2, Y1
-	VMULPD  Y0, Y3, Y0
-	CMPB    76(CX), $0x00
-	JNE     around24
-	VMOVDQU Y1, (SI)
-	VMOVDQU Y0, 32(SI)
-	JMP     stored25
+done23:
+	VSUBPD   Y1, Y5, Y5
+	VSUBPD   Y1, Y6, Y6
+	VMULPD   Y5, Y3, Y5
+	VMULPD   Y6, Y4, Y6
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y7
+	VANDPD   Y5, Y7, Y7
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y5
+	VANDPD   Y6, Y5, Y5
+	VMOVUPD  (R9), Y6
+	VMOVUPD  32(R9), Y8
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y5, Y8, Y5
+	VMOVUPD  Y6, (R9)
+	VMOVUPD  Y5, 32(R9)
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y5
+	VANDPD   Y3, Y5, Y5
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y2
+	VANDPD   Y4, Y2, Y2
+	VMOVUPD  (R10), Y6
+	VMOVUPD  32(R10), Y7
+	VADDPD   Y5, Y6, Y5
+	VADDPD   Y2, Y7, Y2
+	VMOVUPD  Y5, (R10)
+	VMOVUPD  Y2, 32(R10)
+	VMULPD   Y0, Y3, Y2
+	VMULPD   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near28
+	CMPB     76(CX), $0x00
+	JNE      around26
 
-around24:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+near28:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored27
 
-stored25:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around26:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some17
+	SUBQ $0x00000008, R8
+	JMP  some19
 
-done18:
+done20:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R13
+	DECQ   R12
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none17:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10087,12 +10289,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block27:
+block30:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks31
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -10104,42 +10306,42 @@ block27:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near29:
+near32:
 	XORQ R11, R11
 
-group30:
+group33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded34
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded31:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded32:
+loaded35:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind34
+	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVSXWD 8(BX)(R11*2), X7
 	VCVTDQ2PD X7, Y7
-	JMP       done33
+	JMP       done36
 
-kind34:
+kind37:
 	VPMOVZXWD (BX)(R11*2), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVZXWD 8(BX)(R11*2), X7
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done33
+	JMP       done36
 
-done33:
+done36:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -10159,69 +10361,69 @@ done33:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around39
 	VMOVDQU Y4, (SI)(R11*8)
 	VMOVDQU Y5, 32(SI)(R11*8)
-	JMP     stored37
+	JMP     stored40
 
-around36:
+around39:
 	VMOVNTDQ Y4, (SI)(R11*8)
 	VMOVNTDQ Y5, 32(SI)(R11*8)
 
-stored37:
+stored40:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group30
+	JNE  group33
 	ADDQ $+512, DX
 	ADDQ $+128, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay38
+	JEQ  stay41
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay38:
+stay41:
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block30
 
-blocks28:
-some39:
+blocks31:
+some42:
 	TESTQ   AX, AX
-	JLE     done40
+	JLE     done43
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded44
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded41:
+loaded44:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded45
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded42:
+loaded45:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	CMPB      272(CX), $0x00
-	JNE       kind44
+	JNE       kind47
 	VPMOVSXWD (BX), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVSXWD 8(BX), X7
 	VCVTDQ2PD X7, Y7
-	JMP       done43
+	JMP       done46
 
-kind44:
+kind47:
 	VPMOVZXWD (BX), X6
 	VCVTDQ2PD X6, Y6
 	VPMOVZXWD 8(BX), X7
 	VCVTDQ2PD X7, Y7
 	VMOVAPD   Y6, Y6
 	VMOVAPD   Y7, Y7
-	JMP       done43
+	JMP       done46
 
-done43:
+done46:
 	VSUBPD  Y2, Y6, Y6
 	VSUBPD  Y3, Y7, Y7
 	VMULPD  Y6, Y4, Y6
@@ -10241,16 +10443,16 @@ done43:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around46
+	JNE     around49
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored47
+	JMP     stored50
 
-around46:
+around49:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored47:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -10259,14 +10461,14 @@ stored47:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some39
+	JMP  some42
 
-done40:
+done43:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64I32F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F64I32F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -10373,79 +10575,113 @@ stored13:
 	JMP  turn6
 
 turns8:
-some14:
-	TESTQ      AX, AX
-	JLE        done15
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near16
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none14
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near16:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand15:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand17:
-	VBROADCASTSD (R12), Y0
-	VBROADCASTSD 1024(R12), Y1
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	VCVTDQ2PD    (BX), Y4
-	VCVTDQ2PD    16(BX), Y5
-	VSUBPD       Y1, Y4, Y4
-	VSUBPD       Y1, Y5, Y1
-	VMULPD       Y4, Y2, Y4
-	VMULPD       Y1, Y3, Y1
-	VMOVUPD      (R9), Y5
-	VMOVUPD      32(R9), Y6
-	VADDPD       Y4, Y5, Y4
-	VADDPD       Y1, Y6, Y1
-	VMOVUPD      Y4, (R9)
-	VMOVUPD      Y1, 32(R9)
-	VMOVUPD      (R10), Y1
-	VMOVUPD      32(R10), Y4
-	VADDPD       Y2, Y1, Y1
-	VADDPD       Y3, Y4, Y4
-	VMOVUPD      Y1, (R10)
-	VMOVUPD      Y4, 32(R10)
-	VMULPD       Y0, Y2, Y1
-	VMULPD       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around18
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored19
+some16:
+	TESTQ        R8, R8
+	JLE          done17
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	CMPQ         R8, $0x00000008
+	JGE          whole18
+	SUBQ         $0x00000008, R8
+	LEAQ         (DX)(R8*8), DX
+	LEAQ         (BX)(R8*4), BX
+	LEAQ         (SI)(R8*8), SI
+	LEAQ         (R9)(R8*8), R9
+	LEAQ         (R10)(R8*8), R10
+	MOVQ         $0x00000008, R8
 
-around18:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+whole18:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near19
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-stored19:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+near19:
+	VMOVUPD   (DX), Y3
+	VMOVUPD   32(DX), Y4
+	VCVTDQ2PD (BX), Y5
+	VCVTDQ2PD 16(BX), Y6
+	VSUBPD    Y1, Y5, Y5
+	VSUBPD    Y1, Y6, Y6
+	VMULPD    Y5, Y3, Y5
+	VMULPD    Y6, Y4, Y6
+	VPCMPGTQ  after64_2<>+0(SB), Y2, Y7
+	VANDPD    Y5, Y7, Y7
+	VPCMPGTQ  after64_1<>+0(SB), Y2, Y5
+	VANDPD    Y6, Y5, Y5
+	VMOVUPD   (R9), Y6
+	VMOVUPD   32(R9), Y8
+	VADDPD    Y7, Y6, Y6
+	VADDPD    Y5, Y8, Y5
+	VMOVUPD   Y6, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VPCMPGTQ  after64_2<>+0(SB), Y2, Y5
+	VANDPD    Y3, Y5, Y5
+	VPCMPGTQ  after64_1<>+0(SB), Y2, Y2
+	VANDPD    Y4, Y2, Y2
+	VMOVUPD   (R10), Y6
+	VMOVUPD   32(R10), Y7
+	VADDPD    Y5, Y6, Y5
+	VADDPD    Y2, Y7, Y2
+	VMOVUPD   Y5, (R10)
+	VMOVUPD   Y2, 32(R10)
+	VMULPD    Y0, Y3, Y2
+	VMULPD    Y0, Y4, Y3
+	CMPB      78(CX), $0x00
+	JNE       near22
+	CMPB      76(CX), $0x00
+	JNE       around20
+
+near22:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored21
+
+around20:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some14
+	SUBQ $0x00000008, R8
+	JMP  some16
 
-done15:
+done17:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R13
+	DECQ   R12
+	JNE    strand15
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none14:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10470,12 +10706,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block21:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near23
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -10489,22 +10725,22 @@ block21:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near23:
+near26:
 	XORQ R11, R11
 
-group24:
+group27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded28
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded25:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded29
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded26:
+loaded29:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
 	VCVTDQ2PD (BX)(R11*4), Y6
@@ -10528,49 +10764,49 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around30
 	VMOVDQU   Y4, (SI)(R11*8)
 	VMOVDQU   Y5, 32(SI)(R11*8)
-	JMP       stored28
+	JMP       stored31
 
-around27:
+around30:
 	VMOVNTDQ Y4, (SI)(R11*8)
 	VMOVNTDQ Y5, 32(SI)(R11*8)
 
-stored28:
+stored31:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group24
+	JNE  group27
 	ADDQ $+512, DX
 	ADDQ $+256, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay32
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay32:
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block24
 
-blocks22:
-some30:
+blocks25:
+some33:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done34
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded32:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded33:
+loaded36:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VCVTDQ2PD (BX), Y6
@@ -10594,16 +10830,16 @@ loaded33:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around37
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored35
+	JMP       stored38
 
-around34:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored35:
+stored38:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
@@ -10612,9 +10848,9 @@ stored35:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some30
+	JMP  some33
 
-done31:
+done34:
 	VZEROUPPER
 	RET
 
@@ -10818,69 +11054,78 @@ done20:
 	JMP  turn6
 
 turns8:
-some27:
-	TESTQ      AX, AX
-	JLE        done28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none27
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near29:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand28:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand30:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	CMPB         273(CX), $0x00
-	JNE          kind32
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	JMP          done31
+some29:
+	TESTQ        R8, R8
+	JLE          done30
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole31
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*2), DX
+	LEAQ         (BX)(R8*1), BX
+	LEAQ         (SI)(R8*2), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind32:
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y3
+whole31:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near32
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y4
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (DX), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VMOVAPS   Y2, Y2
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
 	VMOVAPS   Y3, Y3
-	JMP       done31
-
-done31:
-	CMPB      272(CX), $0x00
-	JNE       kind35
-	VPMOVSXBD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(BX), Y5
-	VCVTDQ2PS Y5, Y5
-	JMP       done34
-
-kind35:
-	CMPB      272(CX), $0x01
-	JNE       kind36
-	VPMOVZXBD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(BX), Y5
-	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done34
+	JMP       done33
 
-kind36:
-	CMPB      272(CX), $0x02
+done33:
+	CMPB      272(CX), $0x00
 	JNE       kind37
-	VPMOVSXBW (BX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(BX), X5
+	VPMOVSXBD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVSXBD 8(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	JMP       done36
+
+kind37:
+	CMPB      272(CX), $0x01
+	JNE       kind38
+	VPMOVZXBD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVZXBD 8(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done36
+
+kind38:
+	CMPB      272(CX), $0x02
+	JNE       kind39
+	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -10888,110 +11133,139 @@ kind36:
 	VPOR      X6, X5, X5
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVSXBW 8(BX), X6
+	VPSLLW    $0x07, X6, X6
+	VPAND     all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, X7
+	VPAND     all32_bf80bf80<>+0(SB), X6, X6
+	VPOR      X7, X6, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done34
+	VMOVAPS   Y6, Y6
+	JMP       done36
 
-kind37:
-	VPMOVZXBW (BX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX), X5
+kind39:
+	VPMOVZXBW (BX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVZXBW 8(BX), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done34
+	VMOVAPS   Y6, Y6
+	JMP       done36
 
-done34:
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y1
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y1, Y3, Y1
-	VMOVUPS   (R9), Y5
-	VMOVUPS   32(R9), Y6
-	VADDPS    Y4, Y5, Y4
-	VADDPS    Y1, Y6, Y1
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y1, 32(R9)
-	VMOVUPS   (R10), Y1
-	VMOVUPS   32(R10), Y4
-	VADDPS    Y2, Y1, Y1
-	VADDPS    Y3, Y4, Y4
-	VMOVUPS   Y1, (R10)
-	VMOVUPS   Y4, 32(R10)
-	VMULPS    Y0, Y2, Y1
-	VMULPS    Y0, Y3, Y0
+done36:
+	VSUBPS    Y1, Y5, Y5
+	VSUBPS    Y1, Y6, Y6
+	VMULPS    Y5, Y3, Y5
+	VMULPS    Y6, Y4, Y6
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y7
+	VANDPS    Y5, Y7, Y7
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y5
+	VANDPS    Y6, Y5, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y8
+	VADDPS    Y7, Y6, Y6
+	VADDPS    Y5, Y8, Y5
+	VMOVUPS   Y6, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y5
+	VANDPS    Y3, Y5, Y5
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y2
+	VANDPS    Y4, Y2, Y2
+	VMOVUPS   (R10), Y6
+	VMOVUPS   32(R10), Y7
+	VADDPS    Y5, Y6, Y5
+	VADDPS    Y2, Y7, Y2
+	VMOVUPS   Y5, (R10)
+	VMOVUPS   Y2, 32(R10)
+	VMULPS    Y0, Y3, Y2
+	VMULPS    Y0, Y4, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind40
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y0, X0
+	JNE       kind42
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near45
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   X1, (SI)
-	VMOVDQU   X0, 16(SI)
-	JMP       stored42
+	JNE       around43
 
-around41:
-	VMOVNTDQ X1, (SI)
-	VMOVNTDQ X0, 16(SI)
+near45:
+	VMOVDQU X2, (SI)
+	VMOVDQU X3, 16(SI)
+	JMP     stored44
 
-stored42:
-	JMP done39
+around43:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
 
-kind40:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+stored44:
+	JMP done41
+
+kind42:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y0, (SI)
-	JMP       stored45
+	JNE       around47
 
-around44:
-	VMOVNTDQ Y0, (SI)
+near49:
+	VMOVDQU Y2, (SI)
+	JMP     stored48
 
-stored45:
-	JMP done39
+around47:
+	VMOVNTDQ Y2, (SI)
 
-done39:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored48:
+	JMP done41
+
+done41:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some27
+	SUBQ $0x00000010, R8
+	JMP  some29
 
-done28:
+done30:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand28
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none27:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11016,70 +11290,70 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block47:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near49
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near49:
+near53:
 	XORQ R11, R11
 
-group50:
+group54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded55
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded51:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded56
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded52:
+loaded56:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind58
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done53
+	JMP       done57
 
-kind54:
+kind58:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done53
+	JMP       done57
 
-done53:
+done57:
 	CMPB      272(CX), $0x00
-	JNE       kind57
+	JNE       kind61
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done56
+	JMP       done60
 
-kind57:
+kind61:
 	CMPB      272(CX), $0x01
-	JNE       kind58
+	JNE       kind62
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXBD 8(BX)(R11*1), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done56
+	JMP       done60
 
-kind58:
+kind62:
 	CMPB      272(CX), $0x02
-	JNE       kind59
+	JNE       kind63
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
@@ -11098,9 +11372,9 @@ kind58:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done56
+	JMP       done60
 
-kind59:
+kind63:
 	VPMOVZXBW (BX)(R11*1), X6
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, Y6
@@ -11109,9 +11383,9 @@ kind59:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done56
+	JMP       done60
 
-done56:
+done60:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -11131,23 +11405,23 @@ done56:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind66
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around67
 	VMOVDQU   X4, (SI)(R11*2)
 	VMOVDQU   X5, 16(SI)(R11*2)
-	JMP       stored64
+	JMP       stored68
 
-around63:
+around67:
 	VMOVNTDQ X4, (SI)(R11*2)
 	VMOVNTDQ X5, 16(SI)(R11*2)
 
-stored64:
-	JMP done61
+stored68:
+	JMP done65
 
-kind62:
+kind66:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11165,88 +11439,88 @@ kind62:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around70
 	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored67
+	JMP       stored71
 
-around66:
+around70:
 	VMOVNTDQ Y4, (SI)(R11*2)
 
-stored67:
-	JMP done61
+stored71:
+	JMP done65
 
-done61:
+done65:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group50
+	JNE  group54
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay68
+	JEQ  stay72
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay68:
+stay72:
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block51
 
-blocks48:
-some69:
+blocks52:
+some73:
 	TESTQ   AX, AX
-	JLE     done70
+	JLE     done74
 	CMPB    72(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded75
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded71:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded72:
+loaded76:
 	CMPB      273(CX), $0x00
-	JNE       kind74
+	JNE       kind78
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done73
+	JMP       done77
 
-kind74:
+kind78:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done73
+	JMP       done77
 
-done73:
+done77:
 	CMPB      272(CX), $0x00
-	JNE       kind77
+	JNE       kind81
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done76
+	JMP       done80
 
-kind77:
+kind81:
 	CMPB      272(CX), $0x01
-	JNE       kind78
+	JNE       kind82
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXBD 8(BX), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done76
+	JMP       done80
 
-kind78:
+kind82:
 	CMPB      272(CX), $0x02
-	JNE       kind79
+	JNE       kind83
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
 	VPAND     all32_3f803f80<>+0(SB), X6, X7
@@ -11265,9 +11539,9 @@ kind78:
 	VMULPS    all32_43800000<>+0(SB), Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done76
+	JMP       done80
 
-kind79:
+kind83:
 	VPMOVZXBW (BX), X6
 	VPSLLW    $0x08, X6, X6
 	VCVTPH2PS X6, Y6
@@ -11276,9 +11550,9 @@ kind79:
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done76
+	JMP       done80
 
-done76:
+done80:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -11298,23 +11572,23 @@ done76:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind82
+	JNE       kind86
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around83
+	JNE       around87
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored84
+	JMP       stored88
 
-around83:
+around87:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored84:
-	JMP done81
+stored88:
+	JMP done85
 
-kind82:
+kind86:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11332,17 +11606,17 @@ kind82:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around90
 	VMOVDQU   Y4, (SI)
-	JMP       stored87
+	JMP       stored91
 
-around86:
+around90:
 	VMOVNTDQ Y4, (SI)
 
-stored87:
-	JMP done81
+stored91:
+	JMP done85
 
-done81:
+done85:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -11351,9 +11625,9 @@ done81:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some73
 
-done70:
+done74:
 	VZEROUPPER
 	RET
 
@@ -11532,144 +11806,182 @@ done18:
 	JMP  turn6
 
 turns8:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near27
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near27:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand26:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand28:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	CMPB         273(CX), $0x00
-	JNE          kind30
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	JMP          done29
+some27:
+	TESTQ        R8, R8
+	JLE          done28
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole29
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*2), DX
+	LEAQ         (BX)(R8*2), BX
+	LEAQ         (SI)(R8*2), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind30:
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done29
+whole29:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near30
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-done29:
-	CMPB      272(CX), $0x00
-	JNE       kind33
-	VPMOVSXWD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(BX), Y5
-	VCVTDQ2PS Y5, Y5
-	JMP       done32
-
-kind33:
-	VPMOVZXWD (BX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(BX), Y5
-	VCVTDQ2PS Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done32
-
-done32:
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y1
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y1, Y3, Y1
-	VMOVUPS   (R9), Y5
-	VMOVUPS   32(R9), Y6
-	VADDPS    Y4, Y5, Y4
-	VADDPS    Y1, Y6, Y1
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y1, 32(R9)
-	VMOVUPS   (R10), Y1
-	VMOVUPS   32(R10), Y4
-	VADDPS    Y2, Y1, Y1
-	VADDPS    Y3, Y4, Y4
-	VMOVUPS   Y1, (R10)
-	VMOVUPS   Y4, 32(R10)
-	VMULPS    Y0, Y2, Y1
-	VMULPS    Y0, Y3, Y0
+near30:
 	CMPB      273(CX), $0x00
-	JNE       kind36
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y0, X0
+	JNE       kind32
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y4
+	JMP       done31
+
+kind32:
+	VPMOVZXWD (DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y3, Y3
+	VMOVAPS   Y4, Y4
+	JMP       done31
+
+done31:
+	CMPB      272(CX), $0x00
+	JNE       kind35
+	VPMOVSXWD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVSXWD 16(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	JMP       done34
+
+kind35:
+	VPMOVZXWD (BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VPMOVZXWD 16(BX), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done34
+
+done34:
+	VSUBPS    Y1, Y5, Y5
+	VSUBPS    Y1, Y6, Y6
+	VMULPS    Y5, Y3, Y5
+	VMULPS    Y6, Y4, Y6
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y7
+	VANDPS    Y5, Y7, Y7
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y5
+	VANDPS    Y6, Y5, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y8
+	VADDPS    Y7, Y6, Y6
+	VADDPS    Y5, Y8, Y5
+	VMOVUPS   Y6, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y5
+	VANDPS    Y3, Y5, Y5
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y2
+	VANDPS    Y4, Y2, Y2
+	VMOVUPS   (R10), Y6
+	VMOVUPS   32(R10), Y7
+	VADDPS    Y5, Y6, Y5
+	VADDPS    Y2, Y7, Y2
+	VMOVUPS   Y5, (R10)
+	VMOVUPS   Y2, 32(R10)
+	VMULPS    Y0, Y3, Y2
+	VMULPS    Y0, Y4, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near41
 	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X1, (SI)
-	VMOVDQU   X0, 16(SI)
-	JMP       stored38
+	JNE       around39
 
-around37:
-	VMOVNTDQ X1, (SI)
-	VMOVNTDQ X0, 16(SI)
+near41:
+	VMOVDQU X2, (SI)
+	VMOVDQU X3, 16(SI)
+	JMP     stored40
 
-stored38:
-	JMP done35
+around39:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
 
-kind36:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near45
 	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y0, (SI)
-	JMP       stored41
+	JNE       around43
 
-around40:
-	VMOVNTDQ Y0, (SI)
+near45:
+	VMOVDQU Y2, (SI)
+	JMP     stored44
 
-stored41:
-	JMP done35
+around43:
+	VMOVNTDQ Y2, (SI)
 
-done35:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored44:
+	JMP done37
+
+done37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, R8
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none25:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11694,67 +12006,67 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block43:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks48
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near45:
+near49:
 	XORQ R11, R11
 
-group46:
+group50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded51
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded47:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded52
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded48:
+loaded52:
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done49
+	JMP       done53
 
-kind50:
+kind54:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done49
+	JMP       done53
 
-done49:
+done53:
 	CMPB      272(CX), $0x00
-	JNE       kind53
+	JNE       kind57
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done52
+	JMP       done56
 
-kind53:
+kind57:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done52
+	JMP       done56
 
-done52:
+done56:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -11774,23 +12086,23 @@ done52:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind56
+	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around61
 	VMOVDQU   X4, (SI)(R11*2)
 	VMOVDQU   X5, 16(SI)(R11*2)
-	JMP       stored58
+	JMP       stored62
 
-around57:
+around61:
 	VMOVNTDQ X4, (SI)(R11*2)
 	VMOVNTDQ X5, 16(SI)(R11*2)
 
-stored58:
-	JMP done55
+stored62:
+	JMP done59
 
-kind56:
+kind60:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11808,84 +12120,84 @@ kind56:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around64
 	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored61
+	JMP       stored65
 
-around60:
+around64:
 	VMOVNTDQ Y4, (SI)(R11*2)
 
-stored61:
-	JMP done55
+stored65:
+	JMP done59
 
-done55:
+done59:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group46
+	JNE  group50
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay62
+	JEQ  stay66
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay62:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block47
 
-blocks44:
-some63:
+blocks48:
+some67:
 	TESTQ   AX, AX
-	JLE     done64
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded69
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded65:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded70
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded66:
+loaded70:
 	CMPB      273(CX), $0x00
-	JNE       kind68
+	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done67
+	JMP       done71
 
-kind68:
+kind72:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done67
+	JMP       done71
 
-done67:
+done71:
 	CMPB      272(CX), $0x00
-	JNE       kind71
+	JNE       kind75
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVSXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
-	JMP       done70
+	JMP       done74
 
-kind71:
+kind75:
 	VPMOVZXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done70
+	JMP       done74
 
-done70:
+done74:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -11905,23 +12217,23 @@ done70:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind74
+	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around79
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored76
+	JMP       stored80
 
-around75:
+around79:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored76:
-	JMP done73
+stored80:
+	JMP done77
 
-kind74:
+kind78:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -11939,17 +12251,17 @@ kind74:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around82
 	VMOVDQU   Y4, (SI)
-	JMP       stored79
+	JMP       stored83
 
-around78:
+around82:
 	VMOVNTDQ Y4, (SI)
 
-stored79:
-	JMP done73
+stored83:
+	JMP done77
 
-done73:
+done77:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -11958,9 +12270,9 @@ done73:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some63
+	JMP  some67
 
-done64:
+done68:
 	VZEROUPPER
 	RET
 
@@ -12137,52 +12449,56 @@ done15:
 	JMP  turn6
 
 turns8:
-some22:
-	TESTQ      AX, AX
-	JLE        done23
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near24
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none22
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near24:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand23:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand25:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	CMPB         273(CX), $0x00
-	JNE          kind27
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	JMP          done26
+some24:
+	TESTQ        R8, R8
+	JLE          done25
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole26
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*2), DX
+	LEAQ         (BX)(R8*4), BX
+	LEAQ         (SI)(R8*2), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind27:
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y3
+whole26:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near27
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near27:
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y4
+	JMP       done28
+
+kind29:
+	VPMOVZXWD (DX), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VMOVAPS   Y2, Y2
+	VPMOVZXWD 16(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
 	VMOVAPS   Y3, Y3
-	JMP       done26
+	VMOVAPS   Y4, Y4
+	JMP       done28
 
-done26:
-	VMOVDQU      (BX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X1, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y1, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(BX), Y6
+done28:
+	VMOVDQU      (BX), Y6
 	VXORPS       Y5, Y5, Y5
 	VCVTDQ2PD    X6, Y7
 	VCVTPS2PD    X1, Y8
@@ -12190,97 +12506,131 @@ done26:
 	VCVTPD2PSY   Y7, X5
 	VEXTRACTF128 $0x01, Y6, X6
 	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y6, Y6
-	VCVTPD2PSY   Y6, X1
-	VINSERTF128  $0x01, X1, Y5, Y5
-	VMULPS       Y4, Y2, Y1
-	VMULPS       Y5, Y3, Y4
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y1, Y5, Y1
-	VADDPS       Y4, Y6, Y4
-	VMOVUPS      Y1, (R9)
-	VMOVUPS      Y4, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
+	VEXTRACTF128 $0x01, Y1, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMOVDQU      32(BX), Y7
+	VXORPS       Y6, Y6, Y6
+	VCVTDQ2PD    X7, Y8
+	VCVTPS2PD    X1, Y9
+	VSUBPD       Y9, Y8, Y8
+	VCVTPD2PSY   Y8, X6
+	VEXTRACTF128 $0x01, Y7, X7
+	VCVTDQ2PD    X7, Y7
+	VEXTRACTF128 $0x01, Y1, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X7
+	VINSERTF128  $0x01, X7, Y6, Y6
+	VMULPS       Y5, Y3, Y5
+	VMULPS       Y6, Y4, Y6
+	VPCMPGTD     after32_2<>+0(SB), Y2, Y7
+	VANDPS       Y5, Y7, Y7
+	VPCMPGTD     after32_1<>+0(SB), Y2, Y5
+	VANDPS       Y6, Y5, Y5
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y8
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y5, Y8, Y5
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y5, 32(R9)
+	VPCMPGTD     after32_2<>+0(SB), Y2, Y5
+	VANDPS       Y3, Y5, Y5
+	VPCMPGTD     after32_1<>+0(SB), Y2, Y2
+	VANDPS       Y4, Y2, Y2
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	VADDPS       Y5, Y6, Y5
+	VADDPS       Y2, Y7, Y2
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y2, 32(R10)
+	VMULPS       Y0, Y3, Y2
+	VMULPS       Y0, Y4, Y3
 	CMPB         273(CX), $0x00
-	JNE          kind30
-	VCVTPS2PH    $0x00, Y1, X1
-	VCVTPS2PH    $0x00, Y0, X0
+	JNE          kind32
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         78(CX), $0x00
+	JNE          near35
 	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X1, (SI)
-	VMOVDQU      X0, 16(SI)
-	JMP          stored32
+	JNE          around33
 
-around31:
-	VMOVNTDQ X1, (SI)
-	VMOVNTDQ X0, 16(SI)
+near35:
+	VMOVDQU X2, (SI)
+	VMOVDQU X3, 16(SI)
+	JMP     stored34
 
-stored32:
-	JMP done29
+around33:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
 
-kind30:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+stored34:
+	JMP done31
+
+kind32:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   Y0, (SI)
-	JMP       stored35
+	JNE       around37
 
-around34:
-	VMOVNTDQ Y0, (SI)
+near39:
+	VMOVDQU Y2, (SI)
+	JMP     stored38
 
-stored35:
-	JMP done29
+around37:
+	VMOVNTDQ Y2, (SI)
 
-done29:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand25
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored38:
+	JMP done31
+
+done31:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some22
+	SUBQ $0x00000010, R8
+	JMP  some24
 
-done23:
+done25:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand23
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none22:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12305,12 +12655,12 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block37:
+block41:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks42
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near39
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -12318,38 +12668,38 @@ block37:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near39:
+near43:
 	XORQ R11, R11
 
-group40:
+group44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded45
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded41:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded46
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded42:
+loaded46:
 	CMPB      273(CX), $0x00
-	JNE       kind44
+	JNE       kind48
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done43
+	JMP       done47
 
-kind44:
+kind48:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done43
+	JMP       done47
 
-done43:
+done47:
 	VMOVDQU      (BX)(R11*4), Y7
 	VXORPS       Y6, Y6, Y6
 	VCVTDQ2PD    X7, Y8
@@ -12393,23 +12743,23 @@ done43:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         273(CX), $0x00
-	JNE          kind47
+	JNE          kind51
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	CMPB         76(CX), $0x00
-	JNE          around48
+	JNE          around52
 	VMOVDQU      X4, (SI)(R11*2)
 	VMOVDQU      X5, 16(SI)(R11*2)
-	JMP          stored49
+	JMP          stored53
 
-around48:
+around52:
 	VMOVNTDQ X4, (SI)(R11*2)
 	VMOVNTDQ X5, 16(SI)(R11*2)
 
-stored49:
-	JMP done46
+stored53:
+	JMP done50
 
-kind47:
+kind51:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -12427,66 +12777,66 @@ kind47:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around55
 	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored52
+	JMP       stored56
 
-around51:
+around55:
 	VMOVNTDQ Y4, (SI)(R11*2)
 
-stored52:
-	JMP done46
+stored56:
+	JMP done50
 
-done46:
+done50:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group40
+	JNE  group44
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay57
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay53:
+stay57:
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block41
 
-blocks38:
-some54:
+blocks42:
+some58:
 	TESTQ   AX, AX
-	JLE     done55
+	JLE     done59
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded60
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded56:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded61
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded57:
+loaded61:
 	CMPB      273(CX), $0x00
-	JNE       kind59
+	JNE       kind63
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done58
+	JMP       done62
 
-kind59:
+kind63:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done58
+	JMP       done62
 
-done58:
+done62:
 	VMOVDQU      (BX), Y7
 	VXORPS       Y6, Y6, Y6
 	VCVTDQ2PD    X7, Y8
@@ -12530,23 +12880,23 @@ done58:
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
 	CMPB         273(CX), $0x00
-	JNE          kind62
+	JNE          kind66
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	CMPB         76(CX), $0x00
-	JNE          around63
+	JNE          around67
 	VMOVDQU      X4, (SI)
 	VMOVDQU      X5, 16(SI)
-	JMP          stored64
+	JMP          stored68
 
-around63:
+around67:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored64:
-	JMP done61
+stored68:
+	JMP done65
 
-kind62:
+kind66:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -12564,17 +12914,17 @@ kind62:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around70
 	VMOVDQU   Y4, (SI)
-	JMP       stored67
+	JMP       stored71
 
-around66:
+around70:
 	VMOVNTDQ Y4, (SI)
 
-stored67:
-	JMP done61
+stored71:
+	JMP done65
 
-done61:
+done65:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -12583,14 +12933,14 @@ done61:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some54
+	JMP  some58
 
-done55:
+done59:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -12693,79 +13043,113 @@ stored13:
 	JMP  turn6
 
 turns8:
-some14:
-	TESTQ      AX, AX
-	JLE        done15
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near16
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none14
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near16:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand15:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand17:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	VSUBPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y5, Y1
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y1, Y3, Y1
-	VMOVUPS      (R9), Y5
-	VMOVUPS      32(R9), Y6
-	VADDPS       Y4, Y5, Y4
-	VADDPS       Y1, Y6, Y1
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      (R10), Y1
-	VMOVUPS      32(R10), Y4
-	VADDPS       Y2, Y1, Y1
-	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y1, (R10)
-	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around18
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored19
+some16:
+	TESTQ        R8, R8
+	JLE          done17
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole18
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*4), DX
+	LEAQ         (BX)(R8*4), BX
+	LEAQ         (SI)(R8*4), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-around18:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+whole18:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near19
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-stored19:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+near19:
+	VMOVUPS  (DX), Y3
+	VMOVUPS  32(DX), Y4
+	VMOVUPS  (BX), Y5
+	VMOVUPS  32(BX), Y6
+	VSUBPS   Y1, Y5, Y5
+	VSUBPS   Y1, Y6, Y6
+	VMULPS   Y5, Y3, Y5
+	VMULPS   Y6, Y4, Y6
+	VPCMPGTD after32_2<>+0(SB), Y2, Y7
+	VANDPS   Y5, Y7, Y7
+	VPCMPGTD after32_1<>+0(SB), Y2, Y5
+	VANDPS   Y6, Y5, Y5
+	VMOVUPS  (R9), Y6
+	VMOVUPS  32(R9), Y8
+	VADDPS   Y7, Y6, Y6
+	VADDPS   Y5, Y8, Y5
+	VMOVUPS  Y6, (R9)
+	VMOVUPS  Y5, 32(R9)
+	VPCMPGTD after32_2<>+0(SB), Y2, Y5
+	VANDPS   Y3, Y5, Y5
+	VPCMPGTD after32_1<>+0(SB), Y2, Y2
+	VANDPS   Y4, Y2, Y2
+	VMOVUPS  (R10), Y6
+	VMOVUPS  32(R10), Y7
+	VADDPS   Y5, Y6, Y5
+	VADDPS   Y2, Y7, Y2
+	VMOVUPS  Y5, (R10)
+	VMOVUPS  Y2, 32(R10)
+	VMULPS   Y0, Y3, Y2
+	VMULPS   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near22
+	CMPB     76(CX), $0x00
+	JNE      around20
+
+near22:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored21
+
+around20:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some14
+	SUBQ $0x00000010, R8
+	JMP  some16
 
-done15:
+done17:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand15
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none14:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12790,12 +13174,12 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block21:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near23
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -12805,22 +13189,22 @@ block21:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near23:
+near26:
 	XORQ R11, R11
 
-group24:
+group27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded28
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded25:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded29
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded26:
+loaded29:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	VMOVUPS (BX)(R11*4), Y6
@@ -12844,49 +13228,49 @@ loaded26:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around30
 	VMOVDQU Y4, (SI)(R11*4)
 	VMOVDQU Y5, 32(SI)(R11*4)
-	JMP     stored28
+	JMP     stored31
 
-around27:
+around30:
 	VMOVNTDQ Y4, (SI)(R11*4)
 	VMOVNTDQ Y5, 32(SI)(R11*4)
 
-stored28:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group24
+	JNE  group27
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay32
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay32:
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block24
 
-blocks22:
-some30:
+blocks25:
+some33:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done34
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded36:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -12910,16 +13294,16 @@ loaded33:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around34
+	JNE     around37
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored35
+	JMP     stored38
 
-around34:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored35:
+stored38:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -12928,14 +13312,14 @@ stored35:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some33
 
-done31:
+done34:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
@@ -13046,79 +13430,113 @@ stored13:
 	JMP  turn6
 
 turns8:
-some14:
-	TESTQ      AX, AX
-	JLE        done15
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near16
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none14
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near16:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand15:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand17:
-	VBROADCASTSD (R12), Y0
-	VBROADCASTSD 1024(R12), Y1
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	VMOVUPD      (BX), Y4
-	VMOVUPD      32(BX), Y5
-	VSUBPD       Y1, Y4, Y4
-	VSUBPD       Y1, Y5, Y1
-	VMULPD       Y4, Y2, Y4
-	VMULPD       Y1, Y3, Y1
-	VMOVUPD      (R9), Y5
-	VMOVUPD      32(R9), Y6
-	VADDPD       Y4, Y5, Y4
-	VADDPD       Y1, Y6, Y1
-	VMOVUPD      Y4, (R9)
-	VMOVUPD      Y1, 32(R9)
-	VMOVUPD      (R10), Y1
-	VMOVUPD      32(R10), Y4
-	VADDPD       Y2, Y1, Y1
-	VADDPD       Y3, Y4, Y4
-	VMOVUPD      Y1, (R10)
-	VMOVUPD      Y4, 32(R10)
-	VMULPD       Y0, Y2, Y1
-	VMULPD       Y0, Y3, Y0
-	CMPB         76(CX), $0x00
-	JNE          around18
-	VMOVDQU      Y1, (SI)
-	VMOVDQU      Y0, 32(SI)
-	JMP          stored19
+some16:
+	TESTQ        R8, R8
+	JLE          done17
+	VMOVQ        R8, X2
+	VPBROADCASTQ X2, Y2
+	CMPQ         R8, $0x00000008
+	JGE          whole18
+	SUBQ         $0x00000008, R8
+	LEAQ         (DX)(R8*8), DX
+	LEAQ         (BX)(R8*8), BX
+	LEAQ         (SI)(R8*8), SI
+	LEAQ         (R9)(R8*8), R9
+	LEAQ         (R10)(R8*8), R10
+	MOVQ         $0x00000008, R8
 
-around18:
-	VMOVNTDQ Y1, (SI)
-	VMOVNTDQ Y0, 32(SI)
+whole18:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near19
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
 
-stored19:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+near19:
+	VMOVUPD  (DX), Y3
+	VMOVUPD  32(DX), Y4
+	VMOVUPD  (BX), Y5
+	VMOVUPD  32(BX), Y6
+	VSUBPD   Y1, Y5, Y5
+	VSUBPD   Y1, Y6, Y6
+	VMULPD   Y5, Y3, Y5
+	VMULPD   Y6, Y4, Y6
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y7
+	VANDPD   Y5, Y7, Y7
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y5
+	VANDPD   Y6, Y5, Y5
+	VMOVUPD  (R9), Y6
+	VMOVUPD  32(R9), Y8
+	VADDPD   Y7, Y6, Y6
+	VADDPD   Y5, Y8, Y5
+	VMOVUPD  Y6, (R9)
+	VMOVUPD  Y5, 32(R9)
+	VPCMPGTQ after64_2<>+0(SB), Y2, Y5
+	VANDPD   Y3, Y5, Y5
+	VPCMPGTQ after64_1<>+0(SB), Y2, Y2
+	VANDPD   Y4, Y2, Y2
+	VMOVUPD  (R10), Y6
+	VMOVUPD  32(R10), Y7
+	VADDPD   Y5, Y6, Y5
+	VADDPD   Y2, Y7, Y2
+	VMOVUPD  Y5, (R10)
+	VMOVUPD  Y2, 32(R10)
+	VMULPD   Y0, Y3, Y2
+	VMULPD   Y0, Y4, Y3
+	CMPB     78(CX), $0x00
+	JNE      near22
+	CMPB     76(CX), $0x00
+	JNE      around20
+
+near22:
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored21
+
+around20:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some14
+	SUBQ $0x00000008, R8
+	JMP  some16
 
-done15:
+done17:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R13
+	DECQ   R12
+	JNE    strand15
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none14:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13143,12 +13561,12 @@ one1:
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block21:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks22
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near23
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -13166,22 +13584,22 @@ block21:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near23:
+near26:
 	XORQ R11, R11
 
-group24:
+group27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded28
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded25:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded29
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded26:
+loaded29:
 	VMOVUPD (DX)(R11*8), Y4
 	VMOVUPD 32(DX)(R11*8), Y5
 	VMOVUPD (BX)(R11*8), Y6
@@ -13205,49 +13623,49 @@ loaded26:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around30
 	VMOVDQU Y4, (SI)(R11*8)
 	VMOVDQU Y5, 32(SI)(R11*8)
-	JMP     stored28
+	JMP     stored31
 
-around27:
+around30:
 	VMOVNTDQ Y4, (SI)(R11*8)
 	VMOVNTDQ Y5, 32(SI)(R11*8)
 
-stored28:
+stored31:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group24
+	JNE  group27
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay32
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay32:
 	SUBQ $0x00000040, AX
-	JMP  block21
+	JMP  block24
 
-blocks22:
-some30:
+blocks25:
+some33:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done34
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded32:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded36
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded33:
+loaded36:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VMOVUPD (BX), Y6
@@ -13271,16 +13689,16 @@ loaded33:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around34
+	JNE     around37
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored35
+	JMP     stored38
 
-around34:
+around37:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored35:
+stored38:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13289,9 +13707,9 @@ stored35:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some30
+	JMP  some33
 
-done31:
+done34:
 	VZEROUPPER
 	RET
 
@@ -13458,142 +13876,180 @@ done18:
 	JMP  turn6
 
 turns8:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near27
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near27:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand26:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 1024(R13), Y1
+	MOVQ         AX, R8
 
-strand28:
-	VBROADCASTSS (R12), Y0
-	VBROADCASTSS 1024(R12), Y1
-	CMPB         273(CX), $0x00
-	JNE          kind30
-	VCVTPH2PS    (DX), Y2
-	VCVTPH2PS    16(DX), Y3
-	JMP          done29
+some27:
+	TESTQ        R8, R8
+	JLE          done28
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	CMPQ         R8, $0x00000010
+	JGE          whole29
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*2), DX
+	LEAQ         (BX)(R8*2), BX
+	LEAQ         (SI)(R8*2), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind30:
-	VPMOVZXWD (DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y3
+whole29:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near30
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near30:
+	CMPB      273(CX), $0x00
+	JNE       kind32
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y4
+	JMP       done31
+
+kind32:
+	VPMOVZXWD (DX), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done29
-
-done29:
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
-	JMP       done32
-
-kind33:
-	VPMOVZXWD (BX), Y4
+	VPMOVZXWD 16(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y3, Y3
 	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done32
+	JMP       done31
 
-done32:
-	VSUBPS    Y1, Y4, Y4
-	VSUBPS    Y1, Y5, Y1
-	VMULPS    Y4, Y2, Y4
-	VMULPS    Y1, Y3, Y1
-	VMOVUPS   (R9), Y5
-	VMOVUPS   32(R9), Y6
-	VADDPS    Y4, Y5, Y4
-	VADDPS    Y1, Y6, Y1
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y1, 32(R9)
-	VMOVUPS   (R10), Y1
-	VMOVUPS   32(R10), Y4
-	VADDPS    Y2, Y1, Y1
-	VADDPS    Y3, Y4, Y4
-	VMOVUPS   Y1, (R10)
-	VMOVUPS   Y4, 32(R10)
-	VMULPS    Y0, Y2, Y1
-	VMULPS    Y0, Y3, Y0
+done31:
 	CMPB      273(CX), $0x00
-	JNE       kind36
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y0, X0
+	JNE       kind35
+	VCVTPH2PS (BX), Y5
+	VCVTPH2PS 16(BX), Y6
+	JMP       done34
+
+kind35:
+	VPMOVZXWD (BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(BX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done34
+
+done34:
+	VSUBPS    Y1, Y5, Y5
+	VSUBPS    Y1, Y6, Y6
+	VMULPS    Y5, Y3, Y5
+	VMULPS    Y6, Y4, Y6
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y7
+	VANDPS    Y5, Y7, Y7
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y5
+	VANDPS    Y6, Y5, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y8
+	VADDPS    Y7, Y6, Y6
+	VADDPS    Y5, Y8, Y5
+	VMOVUPS   Y6, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VPCMPGTD  after32_2<>+0(SB), Y2, Y5
+	VANDPS    Y3, Y5, Y5
+	VPCMPGTD  after32_1<>+0(SB), Y2, Y2
+	VANDPS    Y4, Y2, Y2
+	VMOVUPS   (R10), Y6
+	VMOVUPS   32(R10), Y7
+	VADDPS    Y5, Y6, Y5
+	VADDPS    Y2, Y7, Y2
+	VMOVUPS   Y5, (R10)
+	VMOVUPS   Y2, 32(R10)
+	VMULPS    Y0, Y3, Y2
+	VMULPS    Y0, Y4, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near41
 	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   X1, (SI)
-	VMOVDQU   X0, 16(SI)
-	JMP       stored38
+	JNE       around39
 
-around37:
-	VMOVNTDQ X1, (SI)
-	VMOVNTDQ X0, 16(SI)
+near41:
+	VMOVDQU X2, (SI)
+	VMOVDQU X3, 16(SI)
+	JMP     stored40
 
-stored38:
-	JMP done35
+around39:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
 
-kind36:
-	VPSRLD    $0x10, Y1, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y1, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y0, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y0, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPACKUSDW Y1, Y0, Y0
-	VPERMQ    $0xd8, Y0, Y0
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near45
 	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y0, (SI)
-	JMP       stored41
+	JNE       around43
 
-around40:
-	VMOVNTDQ Y0, (SI)
+near45:
+	VMOVDQU Y2, (SI)
+	JMP     stored44
 
-stored41:
-	JMP done35
+around43:
+	VMOVNTDQ Y2, (SI)
 
-done35:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored44:
+	JMP done37
+
+done37:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, R8
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none25:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13618,65 +14074,65 @@ one1:
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block43:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks48
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near45:
+near49:
 	XORQ R11, R11
 
-group46:
+group50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded51
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded47:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded52
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded48:
+loaded52:
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done49
+	JMP       done53
 
-kind50:
+kind54:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done49
+	JMP       done53
 
-done49:
+done53:
 	CMPB      273(CX), $0x00
-	JNE       kind53
+	JNE       kind57
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
-	JMP       done52
+	JMP       done56
 
-kind53:
+kind57:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done52
+	JMP       done56
 
-done52:
+done56:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -13696,23 +14152,23 @@ done52:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind56
+	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around61
 	VMOVDQU   X4, (SI)(R11*2)
 	VMOVDQU   X5, 16(SI)(R11*2)
-	JMP       stored58
+	JMP       stored62
 
-around57:
+around61:
 	VMOVNTDQ X4, (SI)(R11*2)
 	VMOVNTDQ X5, 16(SI)(R11*2)
 
-stored58:
-	JMP done55
+stored62:
+	JMP done59
 
-kind56:
+kind60:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -13730,82 +14186,82 @@ kind56:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around64
 	VMOVDQU   Y4, (SI)(R11*2)
-	JMP       stored61
+	JMP       stored65
 
-around60:
+around64:
 	VMOVNTDQ Y4, (SI)(R11*2)
 
-stored61:
-	JMP done55
+stored65:
+	JMP done59
 
-done55:
+done59:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group46
+	JNE  group50
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay62
+	JEQ  stay66
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay62:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block47
 
-blocks44:
-some63:
+blocks48:
+some67:
 	TESTQ   AX, AX
-	JLE     done64
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded69
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded65:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded70
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded66:
+loaded70:
 	CMPB      273(CX), $0x00
-	JNE       kind68
+	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done67
+	JMP       done71
 
-kind68:
+kind72:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done67
+	JMP       done71
 
-done67:
+done71:
 	CMPB      273(CX), $0x00
-	JNE       kind71
+	JNE       kind75
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	JMP       done70
+	JMP       done74
 
-kind71:
+kind75:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done70
+	JMP       done74
 
-done70:
+done74:
 	VSUBPS    Y2, Y6, Y6
 	VSUBPS    Y3, Y7, Y7
 	VMULPS    Y6, Y4, Y6
@@ -13825,23 +14281,23 @@ done70:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind74
+	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around79
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored76
+	JMP       stored80
 
-around75:
+around79:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored76:
-	JMP done73
+stored80:
+	JMP done77
 
-kind74:
+kind78:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -13859,17 +14315,17 @@ kind74:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around82
 	VMOVDQU   Y4, (SI)
-	JMP       stored79
+	JMP       stored83
 
-around78:
+around82:
 	VMOVNTDQ Y4, (SI)
 
-stored79:
-	JMP done73
+stored83:
+	JMP done77
 
-done73:
+done77:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -13878,8 +14334,8 @@ done73:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some63
+	JMP  some67
 
-done64:
+done68:
 	VZEROUPPER
 	RET

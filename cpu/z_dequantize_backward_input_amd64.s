@@ -1187,150 +1187,219 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, R8
+	NEGQ  R8
+	ANDQ  $0x3f, R8
+	SHRQ  $0x02, R8
+	TESTQ R8, R8
+	JEQ   aligned4
+	SUBQ  R8, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSS (R10), Y0
+	VMOVUPS      (DX), Y1
+	VMOVUPS      32(DX), Y2
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(R8*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(R8*4), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near10:
+near14:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around15
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored12
+	JMP     stored16
 
-around11:
+around15:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored16:
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 96(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around13
+	JNE     around17
 	VMOVDQU Y1, 64(BX)
 	VMOVDQU Y2, 96(BX)
-	JMP     stored14
+	JMP     stored18
 
-around13:
+around17:
 	VMOVNTDQ Y1, 64(BX)
 	VMOVNTDQ Y2, 96(BX)
 
-stored14:
+stored18:
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 160(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around19
 	VMOVDQU Y1, 128(BX)
 	VMOVDQU Y2, 160(BX)
-	JMP     stored16
+	JMP     stored20
 
-around15:
+around19:
 	VMOVNTDQ Y1, 128(BX)
 	VMOVNTDQ Y2, 160(BX)
 
-stored16:
+stored20:
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 224(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around17
+	JNE     around21
 	VMOVDQU Y1, 192(BX)
 	VMOVDQU Y2, 224(BX)
-	JMP     stored18
+	JMP     stored22
 
-around17:
+around21:
 	VMOVNTDQ Y1, 192(BX)
 	VMOVNTDQ Y2, 224(BX)
 
-stored18:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
+turns12:
+	TESTQ AX, AX
+	JEQ   none23
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
+strand24:
+	VBROADCASTSS (R10), Y0
+	MOVQ         AX, R8
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VMOVUPS      (DX), Y1
-	VMOVUPS      32(DX), Y2
-	VMULPS       Y0, Y1, Y1
-	VMULPS       Y0, Y2, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y1, (BX)
-	VMOVDQU      Y0, 32(BX)
-	JMP          stored24
+some25:
+	TESTQ R8, R8
+	JLE   done26
+	CMPQ  R8, $0x00000010
+	JGE   whole27
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*4), BX
+	MOVQ  $0x00000010, R8
 
-around23:
+whole27:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	VMOVUPS (DX), Y1
+	VMOVUPS 32(DX), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    78(CX), $0x00
+	JNE     near31
+	CMPB    76(CX), $0x00
+	JNE     around29
+
+near31:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored30
+
+around29:
 	VMOVNTDQ Y1, (BX)
-	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y2, 32(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ R8
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored30:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, R8
+	JMP  some25
 
-done20:
+done26:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand24
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none23:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1353,140 +1422,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks34
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near28:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded36
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded36:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around30
+	JNE     around37
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored31
+	JMP     stored38
 
-around30:
+around37:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored31:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded39
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded32:
+loaded39:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around33
+	JNE     around40
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored34:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded42
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded35:
+loaded42:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around43
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored37
+	JMP     stored44
 
-around36:
+around43:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored37:
+stored44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded38:
+loaded45:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around39
+	JNE     around46
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored40
+	JMP     stored47
 
-around39:
+around46:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored40:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block33
 
-blocks27:
-some41:
+blocks34:
+some48:
 	TESTQ   AX, AX
-	JLE     done42
+	JLE     done49
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded50
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded50:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around44
+	JNE     around51
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored45
+	JMP     stored52
 
-around44:
+around51:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored45:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some41
+	JMP  some48
 
-done42:
+done49:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1515,56 +1584,171 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, R8
+	NEGQ  R8
+	ANDQ  $0x3f, R8
+	SHRQ  $0x03, R8
+	TESTQ R8, R8
+	JEQ   aligned4
+	SUBQ  R8, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y0
+	VMOVUPD      (DX), Y1
+	VMOVUPD      32(DX), Y2
+	VMULPD       Y0, Y1, Y1
+	VMULPD       Y0, Y2, Y0
+	CMPB         78(CX), $0x00
+	JNE          near9
+	CMPB         76(CX), $0x00
+	JNE          around7
+
+near9:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored8:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(R8*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(R8*8), BX
+
+aligned4:
+turn10:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns12
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand13:
 	VBROADCASTSD (R10), Y0
 	MOVQ         104(CX), R8
 
-block7:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near14:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around15
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored12
+	JMP     stored16
 
-around11:
+around15:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored12:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JNE  block7
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn10
 
-turns8:
+turns12:
+	TESTQ AX, AX
+	JEQ   none17
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y0
+	MOVQ         AX, R8
+
+some19:
+	TESTQ R8, R8
+	JLE   done20
+	CMPQ  R8, $0x00000008
+	JGE   whole21
+	SUBQ  $0x00000008, R8
+	LEAQ  (DX)(R8*8), DX
+	LEAQ  (BX)(R8*8), BX
+	MOVQ  $0x00000008, R8
+
+whole21:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VMOVUPD (DX), Y1
+	VMOVUPD 32(DX), Y2
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	CMPB    78(CX), $0x00
+	JNE     near25
+	CMPB    76(CX), $0x00
+	JNE     around23
+
+near25:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, R8
+	JMP  some19
+
+done20:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand18
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none17:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1587,140 +1771,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block14:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks28
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near16:
+near29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded30
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded17:
+loaded30:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around18
+	JNE     around31
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored19
+	JMP     stored32
 
-around18:
+around31:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored19:
+stored32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded33
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded20:
+loaded33:
 	VMOVUPD 64(DX), Y2
 	VMOVUPD 96(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around21
+	JNE     around34
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored22
+	JMP     stored35
 
-around21:
+around34:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored22:
+stored35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded36
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded23:
+loaded36:
 	VMOVUPD 128(DX), Y2
 	VMOVUPD 160(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around24
+	JNE     around37
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored25
+	JMP     stored38
 
-around24:
+around37:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored25:
+stored38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded39
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded26:
+loaded39:
 	VMOVUPD 192(DX), Y2
 	VMOVUPD 224(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around40
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored28
+	JMP     stored41
 
-around27:
+around40:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored28:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block27
 
-blocks15:
-some29:
+blocks28:
+some42:
 	TESTQ   AX, AX
-	JLE     done30
+	JLE     done43
 	CMPB    72(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded44
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded31:
+loaded44:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around32
+	JNE     around45
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored33
+	JMP     stored46
 
-around32:
+around45:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored33:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  some29
+	JMP  some42
 
-done30:
+done43:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1853,54 +2037,74 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
+strand20:
+	VBROADCASTSS (R10), Y0
+	MOVQ         AX, R8
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VCVTPH2PS    (DX), Y1
-	VCVTPH2PS    16(DX), Y2
-	VMULPS       Y0, Y1, Y1
-	VMULPS       Y0, Y2, Y0
-	VCVTPS2PH    $0x00, Y1, X1
-	VCVTPS2PH    $0x00, Y0, X0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X1, (BX)
-	VMOVDQU      X0, 16(BX)
-	JMP          stored24
+some21:
+	TESTQ R8, R8
+	JLE   done22
+	CMPQ  R8, $0x00000010
+	JGE   whole23
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
 
-around23:
+whole23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near24
+	PREFETCHT1 (DX)(R11*1)
+
+near24:
+	VCVTPH2PS (DX), Y1
+	VCVTPH2PS 16(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      78(CX), $0x00
+	JNE       near27
+	CMPB      76(CX), $0x00
+	JNE       around25
+
+near27:
+	VMOVDQU X1, (BX)
+	VMOVDQU X2, 16(BX)
+	JMP     stored26
+
+around25:
 	VMOVNTDQ X1, (BX)
-	VMOVNTDQ X0, 16(BX)
+	VMOVNTDQ X2, 16(BX)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ R8
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored26:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, R8
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none19:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1923,22 +2127,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks30
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near28
+	JEQ        near31
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near28:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded32:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1946,22 +2150,22 @@ loaded29:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around33
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored31
+	JMP       stored34
 
-around30:
+around33:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored31:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded32:
+loaded35:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1969,22 +2173,22 @@ loaded32:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around36
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored34
+	JMP       stored37
 
-around33:
+around36:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored34:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded38
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded35:
+loaded38:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1992,22 +2196,22 @@ loaded35:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around39
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored37
+	JMP       stored40
 
-around36:
+around39:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored37:
+stored40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded38:
+loaded41:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2015,32 +2219,32 @@ loaded38:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around42
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored40
+	JMP       stored43
 
-around39:
+around42:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored40:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block29
 
-blocks27:
-some41:
+blocks30:
+some44:
 	TESTQ   AX, AX
-	JLE     done42
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2048,23 +2252,23 @@ loaded43:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around47
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored45
+	JMP       stored48
 
-around44:
+around47:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored45:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some41
+	JMP  some44
 
-done42:
+done45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2241,68 +2445,88 @@ stored18:
 	JMP  turn6
 
 turns8:
-some19:
-	TESTQ      AX, AX
-	JLE        done20
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near21
-	PREFETCHT1 (DX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none19
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near21:
-	MOVQ 96(CX), R8
-	MOVQ SI, R9
+strand20:
+	VBROADCASTSS (R10), Y0
+	MOVQ         AX, R8
 
-strand22:
-	VBROADCASTSS (R9), Y0
-	VPMOVZXWD    (DX), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VPMOVZXWD    16(DX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y0, Y1, Y1
-	VMULPS       Y0, Y2, Y0
-	VPSRLD       $0x10, Y1, Y2
-	VPAND        all32_1<>+0(SB), Y2, Y2
-	VPADDD       Y1, Y2, Y2
-	VPADDD       all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD       $0x10, Y0, Y3
-	VPAND        all32_1<>+0(SB), Y3, Y3
-	VPADDD       Y0, Y3, Y3
-	VPADDD       all32_7fff<>+0(SB), Y3, Y3
-	VCMPPS       $0x03, Y1, Y1, Y1
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y2, Y0
-	VPSRLD       $0x10, Y3, Y1
-	VPACKUSDW    Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      Y0, (BX)
-	JMP          stored24
+some21:
+	TESTQ R8, R8
+	JLE   done22
+	CMPQ  R8, $0x00000010
+	JGE   whole23
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
 
-around23:
-	VMOVNTDQ Y0, (BX)
+whole23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near24
+	PREFETCHT1 (DX)(R11*1)
 
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ R8
-	JNE  strand22
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+near24:
+	VPMOVZXWD (DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 16(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      78(CX), $0x00
+	JNE       near27
+	CMPB      76(CX), $0x00
+	JNE       around25
+
+near27:
+	VMOVDQU Y1, (BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y1, (BX)
+
+stored26:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some19
+	SUBQ $0x00000010, R8
+	JMP  some21
 
-done20:
+done22:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand20
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none19:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2325,22 +2549,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block26:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks30
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near28
+	JEQ        near31
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near28:
+near31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded29:
+loaded32:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2364,20 +2588,20 @@ loaded29:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around33
 	VMOVDQU   Y2, (BX)
-	JMP       stored31
+	JMP       stored34
 
-around30:
+around33:
 	VMOVNTDQ Y2, (BX)
 
-stored31:
+stored34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded35
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded32:
+loaded35:
 	VPMOVZXWD 32(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -2401,20 +2625,20 @@ loaded32:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around36
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored34
+	JMP       stored37
 
-around33:
+around36:
 	VMOVNTDQ Y2, 32(BX)
 
-stored34:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded38
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded35:
+loaded38:
 	VPMOVZXWD 64(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -2438,20 +2662,20 @@ loaded35:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around39
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored37
+	JMP       stored40
 
-around36:
+around39:
 	VMOVNTDQ Y2, 64(BX)
 
-stored37:
+stored40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded38:
+loaded41:
 	VPMOVZXWD 96(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -2475,30 +2699,30 @@ loaded38:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around42
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored40
+	JMP       stored43
 
-around39:
+around42:
 	VMOVNTDQ Y2, 96(BX)
 
-stored40:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block29
 
-blocks27:
-some41:
+blocks30:
+some44:
 	TESTQ   AX, AX
-	JLE     done42
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2522,21 +2746,21 @@ loaded43:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around47
 	VMOVDQU   Y2, (BX)
-	JMP       stored45
+	JMP       stored48
 
-around44:
+around47:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some41
+	JMP  some44
 
-done42:
+done45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -5,18 +5,18 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dynamicQuantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512BF16I8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512F32I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 1, 64, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F32I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512BF16I8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512F32I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
 }
 
 // dynamicQuantizeAVX512F32I8 is, for i from 0 to n-1:

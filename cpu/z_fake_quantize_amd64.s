@@ -3626,18 +3626,98 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn7:
+strand6:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	VSUBPS   Y3, Y4, Y4
+	VSUBPS   Y3, Y5, Y3
+	VMULPS   Y2, Y4, Y4
+	VMULPS   Y2, Y3, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide12
+
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand16:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -3646,19 +3726,19 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near11:
+near17:
 	XORQ R11, R11
 
-group12:
+group18:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -3680,68 +3760,68 @@ group12:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y6, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around19
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored14
+	JMP         stored20
 
-around13:
+around19:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored14:
+stored20:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group18
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn13
 
-turns9:
-divide6:
-turn15:
+turns15:
+divide12:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand24:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near19:
+near25:
 	XORQ R11, R11
 
-group20:
+group26:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided28
 
-reciprocal21:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3749,7 +3829,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided28:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3767,58 +3847,70 @@ divided22:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around29
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored24
+	JMP      stored30
 
-around23:
+around29:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored24:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group26
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn21
 
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+turns23:
+	TESTQ AX, AX
+	JEQ   none31
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand32:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+some33:
+	TESTQ DI, DI
+	JLE   done34
+	CMPQ  DI, $0x00000010
+	JGE   whole35
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole35:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+
+near36:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided38
+
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3826,7 +3918,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided38:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3840,37 +3932,45 @@ divided30:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	VSUBPS   Y3, Y4, Y4
-	VSUBPS   Y3, Y5, Y3
+	VSUBPS   Y3, Y5, Y5
 	VMULPS   Y2, Y4, Y4
-	VMULPS   Y2, Y3, Y2
+	VMULPS   Y2, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near41
 	CMPB     76(CX), $0x00
-	JNE      around31
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y2, 32(BX)
-	JMP      stored32
+	JNE      around39
 
-around31:
+near41:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored40
+
+around39:
 	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y2, 32(BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some33
 
-done26:
+done34:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand32
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none31:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3897,32 +3997,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -3932,15 +4032,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block35:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near46:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -3962,61 +4062,61 @@ near37:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around47
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored39
+	JMP         stored48
 
-around38:
+around47:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored39:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block44
 
-blocks36:
-divide34:
-block40:
+blocks45:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near42:
+near51:
 	XORQ R8, R8
 
-group43:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded44:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded45:
+loaded54:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal55
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided47
+	JMP     divided56
 
-reciprocal46:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4024,7 +4124,7 @@ reciprocal46:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided47:
+divided56:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4042,51 +4142,51 @@ divided47:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around48
+	JNE      around57
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored49
+	JMP      stored58
 
-around48:
+around57:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored49:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group43
+	JNE  group52
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block49
 
-blocks41:
-some50:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done51
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded52:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded53:
+loaded62:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal63
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided55
+	JMP     divided64
 
-reciprocal54:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4094,7 +4194,7 @@ reciprocal54:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided55:
+divided64:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4112,24 +4212,24 @@ divided55:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around56
+	JNE      around65
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored57
+	JMP      stored66
 
-around56:
+around65:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored57:
+stored66:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some50
+	JMP  some59
 
-done51:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4162,36 +4262,34 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
+strand6:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
+	VMOVUPD      (DX), Y4
+	VMOVUPD      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y5
+	JMP          divided8
 
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal11
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
-
-reciprocal11:
+reciprocal7:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4199,7 +4297,88 @@ reciprocal11:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided12:
+divided8:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	VSUBPD   Y3, Y4, Y4
+	VSUBPD   Y3, Y5, Y3
+	VMULPD   Y2, Y4, Y4
+	VMULPD   Y2, Y3, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand15:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+
+near16:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided18
+
+reciprocal17:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided18:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4217,31 +4396,127 @@ divided12:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around13
+	JNE      around19
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored14
+	JMP      stored20
 
-around13:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored14:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn12
 
-turns8:
+turns14:
+	TESTQ AX, AX
+	JEQ   none21
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand22:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some23:
+	TESTQ DI, DI
+	JLE   done24
+	CMPQ  DI, $0x00000008
+	JGE   whole25
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole25:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+
+near26:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided28:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	VSUBPD   Y3, Y4, Y4
+	VSUBPD   Y3, Y5, Y5
+	VMULPD   Y2, Y4, Y4
+	VMULPD   Y2, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near31
+	CMPB     76(CX), $0x00
+	JNE      around29
+
+near31:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored30:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some23
+
+done24:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand22
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4268,42 +4543,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block16:
+block33:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near18:
+near35:
 	XORQ R8, R8
 
-group19:
+group36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded37
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded20:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded38
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded21:
+loaded38:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal39
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided40
 
-reciprocal22:
+reciprocal39:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4311,7 +4586,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided40:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4329,51 +4604,51 @@ divided23:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around24
+	JNE      around41
 	VMOVDQU  Y6, (BX)(R8*8)
 	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored25
+	JMP      stored42
 
-around24:
+around41:
 	VMOVNTDQ Y6, (BX)(R8*8)
 	VMOVNTDQ Y7, 32(BX)(R8*8)
 
-stored25:
+stored42:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group19
+	JNE  group36
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block33
 
-blocks17:
-some26:
+blocks34:
+some43:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded28:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded46
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded29:
+loaded46:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal47
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided48
 
-reciprocal30:
+reciprocal47:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4381,7 +4656,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided48:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4399,24 +4674,24 @@ divided31:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around32
+	JNE      around49
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored33
+	JMP      stored50
 
-around32:
+around49:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored33:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some43
 
-done27:
+done44:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4618,30 +4893,42 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4649,7 +4936,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -4663,39 +4950,47 @@ divided30:
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
 	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y3
+	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2PH $0x00, Y4, X3
-	VCVTPS2PH $0x00, Y2, X2
+	VMULPS    Y2, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      78(CX), $0x00
+	JNE       near35
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   X3, (BX)
-	VMOVDQU   X2, 16(BX)
-	JMP       stored32
+	JNE       around33
 
-around31:
-	VMOVNTDQ X3, (BX)
-	VMOVNTDQ X2, 16(BX)
+near35:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored34:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4723,18 +5018,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none34
+	JEQ   none37
 	LEAQ  16640(R8), R9
 
-block35:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R10*1)
 
-near37:
+near40:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y7
 	VMOVUPS     (R8), Y8
@@ -4754,11 +5049,11 @@ near37:
 	VMULPS      Y11, Y7, Y6
 	VFMADD231PS Y9, Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded38
+	JEQ         loaded41
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded38:
+loaded41:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -4772,16 +5067,16 @@ loaded38:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around42
 	VMOVDQU     X6, (BX)
 	VMOVDQU     X7, 16(BX)
-	JMP         stored40
+	JMP         stored43
 
-around39:
+around42:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored40:
+stored43:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -4789,37 +5084,37 @@ stored40:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
-none34:
+blocks39:
+none37:
 	CMPQ         AX, $0x00000200
-	JLT          divide41
+	JLT          divide44
 	CMPB         72(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	CMPB         73(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	CMPB         75(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide41
+	JHI          divide44
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide41
+	JHI          divide44
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide41
+	JHI          divide44
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide41
+	JNE          divide44
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4829,15 +5124,15 @@ none34:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block42:
+block45:
 	CMPQ       AX, $0x00000010
-	JLT        blocks43
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near44
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 
-near44:
+near47:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4861,59 +5156,59 @@ near44:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around48
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored46
+	JMP         stored49
 
-around45:
+around48:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored46:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block42
+	JMP  block45
 
-blocks43:
-divide41:
-block47:
+blocks46:
+divide44:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near49:
+near52:
 	XORQ R8, R8
 
-group50:
+group53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded51:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded52:
+loaded55:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal53
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided54
+	JMP       divided57
 
-reciprocal53:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4921,7 +5216,7 @@ reciprocal53:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided54:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -4941,51 +5236,51 @@ divided54:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around58
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored56
+	JMP       stored59
 
-around55:
+around58:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored56:
+stored59:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group50
+	JNE  group53
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block50
 
-blocks48:
-some57:
+blocks51:
+some60:
 	TESTQ   AX, AX
-	JLE     done58
+	JLE     done61
 	CMPB    72(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded62
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded59:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded63
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded60:
+loaded63:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal61
+	JNE       reciprocal64
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided62
+	JMP       divided65
 
-reciprocal61:
+reciprocal64:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4993,7 +5288,7 @@ reciprocal61:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided62:
+divided65:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5013,24 +5308,24 @@ divided62:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around66
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored64
+	JMP       stored67
 
-around63:
+around66:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored64:
+stored67:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some60
 
-done58:
+done61:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5250,32 +5545,44 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5283,7 +5590,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5297,51 +5604,59 @@ divided30:
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
 	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y3
+	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y3, Y2
-	VPSRLD    $0x10, Y4, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y4, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y2, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
 	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y3, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near35
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y2, (BX)
-	JMP       stored32
+	JNE       around33
 
-around31:
-	VMOVNTDQ Y2, (BX)
+near35:
+	VMOVDQU Y4, (BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ Y4, (BX)
+
+stored34:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -5369,18 +5684,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none34
+	JEQ   none37
 	LEAQ  16640(R8), R9
 
-block35:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R10*1)
 
-near37:
+near40:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y7
@@ -5402,11 +5717,11 @@ near37:
 	VMULPS      Y11, Y7, Y6
 	VFMADD231PS Y9, Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded38
+	JEQ         loaded41
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded38:
+loaded41:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5430,14 +5745,14 @@ loaded38:
 	VPACKUSDW   Y6, Y7, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around42
 	VMOVDQU     Y6, (BX)
-	JMP         stored40
+	JMP         stored43
 
-around39:
+around42:
 	VMOVNTDQ Y6, (BX)
 
-stored40:
+stored43:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5445,37 +5760,37 @@ stored40:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
-none34:
+blocks39:
+none37:
 	CMPQ         AX, $0x00000200
-	JLT          divide41
+	JLT          divide44
 	CMPB         72(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	CMPB         73(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	CMPB         75(CX), $0x00
-	JNE          divide41
+	JNE          divide44
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide41
+	JHI          divide44
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide41
+	JHI          divide44
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide41
+	JHI          divide44
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide41
+	JNE          divide44
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5485,15 +5800,15 @@ none34:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block42:
+block45:
 	CMPQ       AX, $0x00000010
-	JLT        blocks43
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near44
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 
-near44:
+near47:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -5529,59 +5844,59 @@ near44:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around48
 	VMOVDQU     Y10, (BX)
-	JMP         stored46
+	JMP         stored49
 
-around45:
+around48:
 	VMOVNTDQ Y10, (BX)
 
-stored46:
+stored49:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block42
+	JMP  block45
 
-blocks43:
-divide41:
-block47:
+blocks46:
+divide44:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near49:
+near52:
 	XORQ R8, R8
 
-group50:
+group53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded51:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded52:
+loaded55:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal53
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided54
+	JMP       divided57
 
-reciprocal53:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5589,7 +5904,7 @@ reciprocal53:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided54:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5623,51 +5938,51 @@ divided54:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around58
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored56
+	JMP       stored59
 
-around55:
+around58:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored56:
+stored59:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group50
+	JNE  group53
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block50
 
-blocks48:
-some57:
+blocks51:
+some60:
 	TESTQ   AX, AX
-	JLE     done58
+	JLE     done61
 	CMPB    72(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded62
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded59:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded63
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded60:
+loaded63:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal61
+	JNE       reciprocal64
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided62
+	JMP       divided65
 
-reciprocal61:
+reciprocal64:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5675,7 +5990,7 @@ reciprocal61:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided62:
+divided65:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5709,22 +6024,22 @@ divided62:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around66
 	VMOVDQU   Y6, (BX)
-	JMP       stored64
+	JMP       stored67
 
-around63:
+around66:
 	VMOVNTDQ Y6, (BX)
 
-stored64:
+stored67:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some60
 
-done58:
+done61:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

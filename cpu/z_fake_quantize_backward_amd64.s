@@ -3409,7 +3409,7 @@ done63:
 	RET
 
 // func fakeQuantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -3551,116 +3551,150 @@ stored15:
 	JMP  turn6
 
 turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none16
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand17:
+	VBROADCASTSS (R13), Y2
+	VBROADCASTSS 1024(R13), Y3
+	MOVQ         AX, R8
 
-strand19:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 1024(R12), Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided21
+some18:
+	TESTQ        R8, R8
+	JLE          done19
+	VMOVQ        R8, X4
+	VPBROADCASTD X4, Y4
+	CMPQ         R8, $0x00000010
+	JGE          whole20
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*4), DX
+	LEAQ         (BX)(R8*4), BX
+	LEAQ         (SI)(R8*4), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
+whole20:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near21
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near21:
+	VMOVUPS (BX), Y5
+	VMOVUPS 32(BX), Y6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Y2, Y5, Y5
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	JMP     divided23
 
-divided21:
-	VROUNDPS  $0x08, Y4, Y5
-	VROUNDPS  $0x08, Y2, Y6
-	VSUBPS    Y3, Y1, Y7
-	VSUBPS    Y3, Y1, Y8
-	VMINPS    Y7, Y5, Y7
-	VMINPS    Y8, Y6, Y8
-	VSUBPS    Y3, Y0, Y9
-	VSUBPS    Y3, Y0, Y3
-	VMAXPS    Y9, Y7, Y7
-	VMAXPS    Y3, Y8, Y3
-	VCMPPS    $0x00, Y7, Y5, Y8
-	VCMPPS    $0x00, Y3, Y6, Y9
-	VCMPPS    $0x0c, Y7, Y5, Y10
-	VCMPPS    $0x0c, Y3, Y6, Y11
-	VSUBPS    Y4, Y5, Y4
-	VSUBPS    Y2, Y6, Y2
-	VBLENDVPS Y8, Y4, Y7, Y4
-	VBLENDVPS Y9, Y2, Y3, Y2
-	VMOVUPS   (DX), Y3
-	VMOVUPS   32(DX), Y5
-	VORPS     Y10, Y8, Y6
-	VORPS     Y11, Y9, Y7
-	VMULPS    Y4, Y3, Y4
-	VMULPS    Y2, Y5, Y2
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y2, Y7, Y2
-	VMOVUPS   (R9), Y6
-	VMOVUPS   32(R9), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y2, Y7, Y2
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y2, 32(R9)
-	VANDPS    Y3, Y10, Y2
-	VANDPS    Y5, Y11, Y4
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Y7
+	VDIVPS  Y2, Y7, Y7
+	VMULPS  Y7, Y5, Y5
+	VMOVUPS all32_3f800000<>+0(SB), Y7
+	VDIVPS  Y2, Y7, Y7
+	VMULPS  Y7, Y6, Y6
+
+divided23:
+	VROUNDPS  $0x08, Y5, Y7
+	VROUNDPS  $0x08, Y6, Y8
+	VSUBPS    Y3, Y1, Y9
+	VSUBPS    Y3, Y1, Y10
+	VMINPS    Y9, Y7, Y9
+	VMINPS    Y10, Y8, Y10
+	VSUBPS    Y3, Y0, Y11
+	VSUBPS    Y3, Y0, Y12
+	VMAXPS    Y11, Y9, Y9
+	VMAXPS    Y12, Y10, Y10
+	VCMPPS    $0x00, Y9, Y7, Y11
+	VCMPPS    $0x00, Y10, Y8, Y12
+	VCMPPS    $0x0c, Y9, Y7, Y13
+	VCMPPS    $0x0c, Y10, Y8, Y14
+	VSUBPS    Y5, Y7, Y5
+	VSUBPS    Y6, Y8, Y6
+	VBLENDVPS Y11, Y5, Y9, Y5
+	VBLENDVPS Y12, Y6, Y10, Y6
+	VMOVUPS   (DX), Y7
+	VMOVUPS   32(DX), Y8
+	VORPS     Y13, Y11, Y9
+	VORPS     Y14, Y12, Y10
+	VMULPS    Y5, Y7, Y5
+	VMULPS    Y6, Y8, Y6
+	VPCMPGTD  after32_2<>+0(SB), Y4, Y15
+	VANDPS    Y5, Y15, Y15
+	VPCMPGTD  after32_1<>+0(SB), Y4, Y5
+	VANDPS    Y6, Y5, Y5
+	VANDPS    Y15, Y9, Y6
+	VANDPS    Y5, Y10, Y5
+	VMOVUPS   (R9), Y9
+	VMOVUPS   32(R9), Y10
+	VADDPS    Y6, Y9, Y6
+	VADDPS    Y5, Y10, Y5
+	VMOVUPS   Y6, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VPCMPGTD  after32_2<>+0(SB), Y4, Y5
+	VANDPS    Y7, Y5, Y5
+	VPCMPGTD  after32_1<>+0(SB), Y4, Y4
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y5, Y13, Y5
+	VANDPS    Y4, Y14, Y4
 	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y2, Y6, Y2
-	VADDPS    Y4, Y7, Y4
-	VMOVUPS   Y2, (R10)
+	VMOVUPS   32(R10), Y9
+	VADDPS    Y5, Y6, Y5
+	VADDPS    Y4, Y9, Y4
+	VMOVUPS   Y5, (R10)
 	VMOVUPS   Y4, 32(R10)
-	VANDPS    Y3, Y8, Y2
-	VANDPS    Y5, Y9, Y3
+	VANDPS    Y7, Y11, Y4
+	VANDPS    Y8, Y12, Y5
+	CMPB      78(CX), $0x00
+	JNE       near26
 	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (SI)
-	VMOVDQU   Y3, 32(SI)
-	JMP       stored23
+	JNE       around24
 
-around22:
-	VMOVNTDQ Y2, (SI)
-	VMOVNTDQ Y3, 32(SI)
+near26:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored25
 
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around24:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some16
+	SUBQ $0x00000010, R8
+	JMP  some18
 
-done17:
+done19:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand17
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none16:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3687,12 +3721,12 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block25:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks29
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near30
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3702,31 +3736,31 @@ block25:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near27:
+near30:
 	XORQ R11, R11
 
-group28:
+group31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded29:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded33
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded30:
+loaded33:
 	VMOVUPS (BX)(R11*4), Y6
 	VMOVUPS 32(BX)(R11*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal34
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided32
+	JMP     divided35
 
-reciprocal31:
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3734,7 +3768,7 @@ reciprocal31:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided32:
+divided35:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -3778,58 +3812,58 @@ divided32:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around36
 	VMOVDQU   Y6, (SI)(R11*4)
 	VMOVDQU   Y7, 32(SI)(R11*4)
-	JMP       stored34
+	JMP       stored37
 
-around33:
+around36:
 	VMOVNTDQ Y6, (SI)(R11*4)
 	VMOVNTDQ Y7, 32(SI)(R11*4)
 
-stored34:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group31
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay35
+	JEQ  stay38
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay35:
+stay38:
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block28
 
-blocks26:
-some36:
+blocks29:
+some39:
 	TESTQ   AX, AX
-	JLE     done37
+	JLE     done40
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded38:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded42
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded39:
+loaded42:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal43
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided41
+	JMP     divided44
 
-reciprocal40:
+reciprocal43:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3837,7 +3871,7 @@ reciprocal40:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided41:
+divided44:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -3881,16 +3915,16 @@ divided41:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around45
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored43
+	JMP       stored46
 
-around42:
+around45:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored43:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -3899,14 +3933,34 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some36
+	JMP  some39
 
-done37:
+done40:
 	VZEROUPPER
 	RET
 
+DATA after32_2<>+0(SB)/4, $0x0000000f
+DATA after32_2<>+4(SB)/4, $0x0000000e
+DATA after32_2<>+8(SB)/4, $0x0000000d
+DATA after32_2<>+12(SB)/4, $0x0000000c
+DATA after32_2<>+16(SB)/4, $0x0000000b
+DATA after32_2<>+20(SB)/4, $0x0000000a
+DATA after32_2<>+24(SB)/4, $0x00000009
+DATA after32_2<>+28(SB)/4, $0x00000008
+GLOBL after32_2<>(SB), RODATA|NOPTR, $32
+
+DATA after32_1<>+0(SB)/4, $0x00000007
+DATA after32_1<>+4(SB)/4, $0x00000006
+DATA after32_1<>+8(SB)/4, $0x00000005
+DATA after32_1<>+12(SB)/4, $0x00000004
+DATA after32_1<>+16(SB)/4, $0x00000003
+DATA after32_1<>+20(SB)/4, $0x00000002
+DATA after32_1<>+24(SB)/4, $0x00000001
+DATA after32_1<>+28(SB)/4, $0x00000000
+GLOBL after32_1<>(SB), RODATA|NOPTR, $32
+
 // func fakeQuantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -4056,116 +4110,150 @@ stored15:
 	JMP  turn6
 
 turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none16
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand17:
+	VBROADCASTSD (R13), Y2
+	VBROADCASTSD 1024(R13), Y3
+	MOVQ         AX, R8
 
-strand19:
-	VBROADCASTSD (R12), Y2
-	VBROADCASTSD 1024(R12), Y3
-	VMOVUPD      (BX), Y4
-	VMOVUPD      32(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPD       Y2, Y4, Y4
-	VDIVPD       Y2, Y5, Y2
-	JMP          divided21
+some18:
+	TESTQ        R8, R8
+	JLE          done19
+	VMOVQ        R8, X4
+	VPBROADCASTQ X4, Y4
+	CMPQ         R8, $0x00000008
+	JGE          whole20
+	SUBQ         $0x00000008, R8
+	LEAQ         (DX)(R8*8), DX
+	LEAQ         (BX)(R8*8), BX
+	LEAQ         (SI)(R8*8), SI
+	LEAQ         (R9)(R8*8), R9
+	LEAQ         (R10)(R8*8), R10
+	MOVQ         $0x00000008, R8
 
-reciprocal20:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+whole20:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near21
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near21:
+	VMOVUPD (BX), Y5
+	VMOVUPD 32(BX), Y6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Y2, Y5, Y5
 	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y2
+	JMP     divided23
 
-divided21:
-	VROUNDPD  $0x08, Y4, Y5
-	VROUNDPD  $0x08, Y2, Y6
-	VSUBPD    Y3, Y1, Y7
-	VSUBPD    Y3, Y1, Y8
-	VMINPD    Y7, Y5, Y7
-	VMINPD    Y8, Y6, Y8
-	VSUBPD    Y3, Y0, Y9
-	VSUBPD    Y3, Y0, Y3
-	VMAXPD    Y9, Y7, Y7
-	VMAXPD    Y3, Y8, Y3
-	VCMPPD    $0x00, Y7, Y5, Y8
-	VCMPPD    $0x00, Y3, Y6, Y9
-	VCMPPD    $0x0c, Y7, Y5, Y10
-	VCMPPD    $0x0c, Y3, Y6, Y11
-	VSUBPD    Y4, Y5, Y4
-	VSUBPD    Y2, Y6, Y2
-	VBLENDVPD Y8, Y4, Y7, Y4
-	VBLENDVPD Y9, Y2, Y3, Y2
-	VMOVUPD   (DX), Y3
-	VMOVUPD   32(DX), Y5
-	VORPD     Y10, Y8, Y6
-	VORPD     Y11, Y9, Y7
-	VMULPD    Y4, Y3, Y4
-	VMULPD    Y2, Y5, Y2
-	VANDPD    Y4, Y6, Y4
-	VANDPD    Y2, Y7, Y2
-	VMOVUPD   (R9), Y6
-	VMOVUPD   32(R9), Y7
-	VADDPD    Y4, Y6, Y4
-	VADDPD    Y2, Y7, Y2
-	VMOVUPD   Y4, (R9)
-	VMOVUPD   Y2, 32(R9)
-	VANDPD    Y3, Y10, Y2
-	VANDPD    Y5, Y11, Y4
+reciprocal22:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y7
+	VDIVPD  Y2, Y7, Y7
+	VMULPD  Y7, Y5, Y5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y7
+	VDIVPD  Y2, Y7, Y7
+	VMULPD  Y7, Y6, Y6
+
+divided23:
+	VROUNDPD  $0x08, Y5, Y7
+	VROUNDPD  $0x08, Y6, Y8
+	VSUBPD    Y3, Y1, Y9
+	VSUBPD    Y3, Y1, Y10
+	VMINPD    Y9, Y7, Y9
+	VMINPD    Y10, Y8, Y10
+	VSUBPD    Y3, Y0, Y11
+	VSUBPD    Y3, Y0, Y12
+	VMAXPD    Y11, Y9, Y9
+	VMAXPD    Y12, Y10, Y10
+	VCMPPD    $0x00, Y9, Y7, Y11
+	VCMPPD    $0x00, Y10, Y8, Y12
+	VCMPPD    $0x0c, Y9, Y7, Y13
+	VCMPPD    $0x0c, Y10, Y8, Y14
+	VSUBPD    Y5, Y7, Y5
+	VSUBPD    Y6, Y8, Y6
+	VBLENDVPD Y11, Y5, Y9, Y5
+	VBLENDVPD Y12, Y6, Y10, Y6
+	VMOVUPD   (DX), Y7
+	VMOVUPD   32(DX), Y8
+	VORPD     Y13, Y11, Y9
+	VORPD     Y14, Y12, Y10
+	VMULPD    Y5, Y7, Y5
+	VMULPD    Y6, Y8, Y6
+	VPCMPGTQ  after64_2<>+0(SB), Y4, Y15
+	VANDPD    Y5, Y15, Y15
+	VPCMPGTQ  after64_1<>+0(SB), Y4, Y5
+	VANDPD    Y6, Y5, Y5
+	VANDPD    Y15, Y9, Y6
+	VANDPD    Y5, Y10, Y5
+	VMOVUPD   (R9), Y9
+	VMOVUPD   32(R9), Y10
+	VADDPD    Y6, Y9, Y6
+	VADDPD    Y5, Y10, Y5
+	VMOVUPD   Y6, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VPCMPGTQ  after64_2<>+0(SB), Y4, Y5
+	VANDPD    Y7, Y5, Y5
+	VPCMPGTQ  after64_1<>+0(SB), Y4, Y4
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y5, Y13, Y5
+	VANDPD    Y4, Y14, Y4
 	VMOVUPD   (R10), Y6
-	VMOVUPD   32(R10), Y7
-	VADDPD    Y2, Y6, Y2
-	VADDPD    Y4, Y7, Y4
-	VMOVUPD   Y2, (R10)
+	VMOVUPD   32(R10), Y9
+	VADDPD    Y5, Y6, Y5
+	VADDPD    Y4, Y9, Y4
+	VMOVUPD   Y5, (R10)
 	VMOVUPD   Y4, 32(R10)
-	VANDPD    Y3, Y8, Y2
-	VANDPD    Y5, Y9, Y3
+	VANDPD    Y7, Y11, Y4
+	VANDPD    Y8, Y12, Y5
+	CMPB      78(CX), $0x00
+	JNE       near26
 	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (SI)
-	VMOVDQU   Y3, 32(SI)
-	JMP       stored23
+	JNE       around24
 
-around22:
-	VMOVNTDQ Y2, (SI)
-	VMOVNTDQ Y3, 32(SI)
+near26:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored25
 
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R12
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+around24:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000008, AX
-	JMP  some16
+	SUBQ $0x00000008, R8
+	JMP  some18
 
-done17:
+done19:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R13
+	DECQ   R12
+	JNE    strand17
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none16:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4192,12 +4280,12 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block25:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks29
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near30
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -4215,31 +4303,31 @@ block25:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near27:
+near30:
 	XORQ R11, R11
 
-group28:
+group31:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded32
 	VMOVUPD (DI)(R11*8), Y0
 	VMOVUPD 32(DI)(R11*8), Y1
 
-loaded29:
+loaded32:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded33
 	VMOVUPD (R8)(R11*8), Y2
 	VMOVUPD 32(R8)(R11*8), Y3
 
-loaded30:
+loaded33:
 	VMOVUPD (BX)(R11*8), Y6
 	VMOVUPD 32(BX)(R11*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal34
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
+	JMP     divided35
 
-reciprocal31:
+reciprocal34:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4247,7 +4335,7 @@ reciprocal31:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided32:
+divided35:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -4291,58 +4379,58 @@ divided32:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around36
 	VMOVDQU   Y6, (SI)(R11*8)
 	VMOVDQU   Y7, 32(SI)(R11*8)
-	JMP       stored34
+	JMP       stored37
 
-around33:
+around36:
 	VMOVNTDQ Y6, (SI)(R11*8)
 	VMOVNTDQ Y7, 32(SI)(R11*8)
 
-stored34:
+stored37:
 	ADDQ $0x00000008, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group31
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay35
+	JEQ  stay38
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay35:
+stay38:
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block28
 
-blocks26:
-some36:
+blocks29:
+some39:
 	TESTQ   AX, AX
-	JLE     done37
+	JLE     done40
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded41
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded38:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded42
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded39:
+loaded42:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal43
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided41
+	JMP     divided44
 
-reciprocal40:
+reciprocal43:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4350,7 +4438,7 @@ reciprocal40:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided41:
+divided44:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VSUBPD    Y2, Y5, Y10
@@ -4394,16 +4482,16 @@ divided41:
 	VANDPD    Y8, Y12, Y6
 	VANDPD    Y9, Y13, Y7
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around45
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored43
+	JMP       stored46
 
-around42:
+around45:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored43:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -4412,11 +4500,23 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some36
+	JMP  some39
 
-done37:
+done40:
 	VZEROUPPER
 	RET
+
+DATA after64_2<>+0(SB)/8, $0x0000000000000007
+DATA after64_2<>+8(SB)/8, $0x0000000000000006
+DATA after64_2<>+16(SB)/8, $0x0000000000000005
+DATA after64_2<>+24(SB)/8, $0x0000000000000004
+GLOBL after64_2<>(SB), RODATA|NOPTR, $32
+
+DATA after64_1<>+0(SB)/8, $0x0000000000000003
+DATA after64_1<>+8(SB)/8, $0x0000000000000002
+DATA after64_1<>+16(SB)/8, $0x0000000000000001
+DATA after64_1<>+24(SB)/8, $0x0000000000000000
+GLOBL after64_1<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeBackwardAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
@@ -4608,167 +4708,205 @@ done20:
 	JMP  turn6
 
 turns8:
-some27:
-	TESTQ      AX, AX
-	JLE        done28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none27
+	MOVQ  96(CX), R12
+	MOVQ  DI, R13
 
-near29:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
+strand28:
+	VBROADCASTSS (R13), Y2
+	VBROADCASTSS 1024(R13), Y3
+	MOVQ         AX, R8
 
-strand30:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 1024(R12), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind32
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	JMP          done31
+some29:
+	TESTQ        R8, R8
+	JLE          done30
+	VMOVQ        R8, X4
+	VPBROADCASTD X4, Y4
+	CMPQ         R8, $0x00000010
+	JGE          whole31
+	SUBQ         $0x00000010, R8
+	LEAQ         (DX)(R8*2), DX
+	LEAQ         (BX)(R8*2), BX
+	LEAQ         (SI)(R8*2), SI
+	LEAQ         (R9)(R8*4), R9
+	LEAQ         (R10)(R8*4), R10
+	MOVQ         $0x00000010, R8
 
-kind32:
-	VPMOVZXWD (BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+whole31:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near32
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (BX), Y5
+	VCVTPH2PS 16(BX), Y6
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (BX), Y5
 	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
+	VPMOVZXWD 16(BX), Y6
+	VPSLLD    $0x10, Y6, Y6
 	VMOVAPS   Y5, Y5
-	JMP       done31
+	VMOVAPS   Y6, Y6
+	JMP       done33
 
-done31:
+done33:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal34
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided35
+	JNE    reciprocal36
+	VDIVPS Y2, Y5, Y5
+	VDIVPS Y2, Y6, Y6
+	JMP    divided37
 
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y7
+	VDIVPS  Y2, Y7, Y7
+	VMULPS  Y7, Y5, Y5
+	VMOVUPS all32_3f800000<>+0(SB), Y7
+	VDIVPS  Y2, Y7, Y7
+	VMULPS  Y7, Y6, Y6
 
-divided35:
-	VROUNDPS  $0x08, Y4, Y5
-	VROUNDPS  $0x08, Y2, Y6
-	VSUBPS    Y3, Y1, Y7
-	VSUBPS    Y3, Y1, Y8
-	VMINPS    Y7, Y5, Y7
-	VMINPS    Y8, Y6, Y8
-	VSUBPS    Y3, Y0, Y9
-	VSUBPS    Y3, Y0, Y3
-	VMAXPS    Y9, Y7, Y7
-	VMAXPS    Y3, Y8, Y3
-	VCMPPS    $0x00, Y7, Y5, Y8
-	VCMPPS    $0x00, Y3, Y6, Y9
-	VCMPPS    $0x0c, Y7, Y5, Y10
-	VCMPPS    $0x0c, Y3, Y6, Y11
-	VSUBPS    Y4, Y5, Y4
-	VSUBPS    Y2, Y6, Y2
-	VBLENDVPS Y8, Y4, Y7, Y4
-	VBLENDVPS Y9, Y2, Y3, Y2
+divided37:
+	VROUNDPS  $0x08, Y5, Y7
+	VROUNDPS  $0x08, Y6, Y8
+	VSUBPS    Y3, Y1, Y9
+	VSUBPS    Y3, Y1, Y10
+	VMINPS    Y9, Y7, Y9
+	VMINPS    Y10, Y8, Y10
+	VSUBPS    Y3, Y0, Y11
+	VSUBPS    Y3, Y0, Y12
+	VMAXPS    Y11, Y9, Y9
+	VMAXPS    Y12, Y10, Y10
+	VCMPPS    $0x00, Y9, Y7, Y11
+	VCMPPS    $0x00, Y10, Y8, Y12
+	VCMPPS    $0x0c, Y9, Y7, Y13
+	VCMPPS    $0x0c, Y10, Y8, Y14
+	VSUBPS    Y5, Y7, Y5
+	VSUBPS    Y6, Y8, Y6
+	VBLENDVPS Y11, Y5, Y9, Y5
+	VBLENDVPS Y12, Y6, Y10, Y6
 	CMPB      273(CX), $0x00
-	JNE       kind37
-	VCVTPH2PS (DX), Y3
-	VCVTPH2PS 16(DX), Y5
-	JMP       done36
+	JNE       kind39
+	VCVTPH2PS (DX), Y7
+	VCVTPH2PS 16(DX), Y8
+	JMP       done38
 
-kind37:
-	VPMOVZXWD (DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y3, Y3
-	VMOVAPS   Y5, Y5
-	JMP       done36
+kind39:
+	VPMOVZXWD (DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done38
 
-done36:
-	VORPS     Y10, Y8, Y6
-	VORPS     Y11, Y9, Y7
-	VMULPS    Y4, Y3, Y4
-	VMULPS    Y2, Y5, Y2
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y2, Y7, Y2
-	VMOVUPS   (R9), Y6
-	VMOVUPS   32(R9), Y7
-	VADDPS    Y4, Y6, Y4
-	VADDPS    Y2, Y7, Y2
-	VMOVUPS   Y4, (R9)
-	VMOVUPS   Y2, 32(R9)
-	VANDPS    Y3, Y10, Y2
-	VANDPS    Y5, Y11, Y4
+done38:
+	VORPS     Y13, Y11, Y9
+	VORPS     Y14, Y12, Y10
+	VMULPS    Y5, Y7, Y5
+	VMULPS    Y6, Y8, Y6
+	VPCMPGTD  after32_2<>+0(SB), Y4, Y15
+	VANDPS    Y5, Y15, Y15
+	VPCMPGTD  after32_1<>+0(SB), Y4, Y5
+	VANDPS    Y6, Y5, Y5
+	VANDPS    Y15, Y9, Y6
+	VANDPS    Y5, Y10, Y5
+	VMOVUPS   (R9), Y9
+	VMOVUPS   32(R9), Y10
+	VADDPS    Y6, Y9, Y6
+	VADDPS    Y5, Y10, Y5
+	VMOVUPS   Y6, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VPCMPGTD  after32_2<>+0(SB), Y4, Y5
+	VANDPS    Y7, Y5, Y5
+	VPCMPGTD  after32_1<>+0(SB), Y4, Y4
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y5, Y13, Y5
+	VANDPS    Y4, Y14, Y4
 	VMOVUPS   (R10), Y6
-	VMOVUPS   32(R10), Y7
-	VADDPS    Y2, Y6, Y2
-	VADDPS    Y4, Y7, Y4
-	VMOVUPS   Y2, (R10)
+	VMOVUPS   32(R10), Y9
+	VADDPS    Y5, Y6, Y5
+	VADDPS    Y4, Y9, Y4
+	VMOVUPS   Y5, (R10)
 	VMOVUPS   Y4, 32(R10)
-	VANDPS    Y3, Y8, Y2
-	VANDPS    Y5, Y9, Y3
+	VANDPS    Y7, Y11, Y4
+	VANDPS    Y8, Y12, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind40
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
+	JNE       kind42
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      78(CX), $0x00
+	JNE       near45
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X3, 16(SI)
-	JMP       stored42
+	JNE       around43
 
-around41:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X3, 16(SI)
+near45:
+	VMOVDQU X4, (SI)
+	VMOVDQU X5, 16(SI)
+	JMP     stored44
 
-stored42:
-	JMP done39
+around43:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
 
-kind40:
-	VPSRLD    $0x10, Y2, Y2
-	VPSRLD    $0x10, Y3, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
+stored44:
+	JMP done41
+
+kind42:
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y2, (SI)
-	JMP       stored45
+	JNE       around47
 
-around44:
-	VMOVNTDQ Y2, (SI)
+near49:
+	VMOVDQU Y4, (SI)
+	JMP     stored48
 
-stored45:
-	JMP done39
+around47:
+	VMOVNTDQ Y4, (SI)
 
-done39:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored48:
+	JMP done41
+
+done41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some27
+	SUBQ $0x00000010, R8
+	JMP  some29
 
-done28:
+done30:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R13
+	DECQ   R12
+	JNE    strand28
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none27:
 	DECQ R11
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -4795,56 +4933,56 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block47:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near49
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near49:
+near53:
 	XORQ R11, R11
 
-group50:
+group54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded55
 	VMOVUPS (DI)(R11*4), Y0
 	VMOVUPS 32(DI)(R11*4), Y1
 
-loaded51:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded56
 	VMOVUPS (R8)(R11*4), Y2
 	VMOVUPS 32(R8)(R11*4), Y3
 
-loaded52:
+loaded56:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind58
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
-	JMP       done53
+	JMP       done57
 
-kind54:
+kind58:
 	VPMOVZXWD (BX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done53
+	JMP       done57
 
-done53:
+done57:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided57
+	JMP    divided61
 
-reciprocal56:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4852,7 +4990,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided61:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -4872,21 +5010,21 @@ divided57:
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind59
+	JNE       kind63
 	VCVTPH2PS (DX)(R11*2), Y8
 	VCVTPH2PS 16(DX)(R11*2), Y9
-	JMP       done58
+	JMP       done62
 
-kind59:
+kind63:
 	VPMOVZXWD (DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done58
+	JMP       done62
 
-done58:
+done62:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -4910,95 +5048,95 @@ done58:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind66
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around67
 	VMOVDQU   X6, (SI)(R11*2)
 	VMOVDQU   X7, 16(SI)(R11*2)
-	JMP       stored64
+	JMP       stored68
 
-around63:
+around67:
 	VMOVNTDQ X6, (SI)(R11*2)
 	VMOVNTDQ X7, 16(SI)(R11*2)
 
-stored64:
-	JMP done61
+stored68:
+	JMP done65
 
-kind62:
+kind66:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around70
 	VMOVDQU   Y6, (SI)(R11*2)
-	JMP       stored67
+	JMP       stored71
 
-around66:
+around70:
 	VMOVNTDQ Y6, (SI)(R11*2)
 
-stored67:
-	JMP done61
+stored71:
+	JMP done65
 
-done61:
+done65:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group50
+	JNE  group54
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay68
+	JEQ  stay72
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay68:
+stay72:
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block51
 
-blocks48:
-some69:
+blocks52:
+some73:
 	TESTQ   AX, AX
-	JLE     done70
+	JLE     done74
 	CMPB    72(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded75
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded71:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded76
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded72:
+loaded76:
 	CMPB      273(CX), $0x00
-	JNE       kind74
+	JNE       kind78
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	JMP       done73
+	JMP       done77
 
-kind74:
+kind78:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done73
+	JMP       done77
 
-done73:
+done77:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal76
+	JNE    reciprocal80
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided77
+	JMP    divided81
 
-reciprocal76:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5006,7 +5144,7 @@ reciprocal76:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided77:
+divided81:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VSUBPS    Y2, Y5, Y10
@@ -5026,21 +5164,21 @@ divided77:
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind79
+	JNE       kind83
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
-	JMP       done78
+	JMP       done82
 
-kind79:
+kind83:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done78
+	JMP       done82
 
-done78:
+done82:
 	VORPS     Y14, Y12, Y10
 	VORPS     Y15, Y13, Y11
 	VMULPS    Y6, Y8, Y6
@@ -5064,39 +5202,39 @@ done78:
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind82
+	JNE       kind86
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around83
+	JNE       around87
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored84
+	JMP       stored88
 
-around83:
+around87:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored84:
-	JMP done81
+stored88:
+	JMP done85
 
-kind82:
+kind86:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around90
 	VMOVDQU   Y6, (SI)
-	JMP       stored87
+	JMP       stored91
 
-around86:
+around90:
 	VMOVNTDQ Y6, (SI)
 
-stored87:
-	JMP done81
+stored91:
+	JMP done85
 
-done81:
+done85:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -5105,9 +5243,9 @@ done81:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some73
 
-done70:
+done74:
 	VZEROUPPER
 	RET
 

@@ -1279,19 +1279,23 @@ group11:
 	JMP       turn6
 
 turns8:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R9
+	TESTQ AX, AX
+	JEQ   none12
+	MOVQ  96(CX), R10
+	MOVQ  R8, R11
+
+strand13:
+	MOVQ AX, R9
+
+some14:
 	TESTQ      R9, R9
-	JEQ        near14
-	PREFETCHT1 (DX)(R9*1)
+	JLE        done15
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near16
+	PREFETCHT1 (DX)(R12*1)
 
-near14:
-	MOVQ 96(CX), R9
-	MOVQ R8, R10
-
-strand15:
+near16:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1310,20 +1314,23 @@ strand15:
 	VBLENDVPS Y5, Y1, Y3, Y1
 	VMOVUPS   Y0, (SI)
 	VMOVUPS   Y1, 32(SI)
-	ADDQ      128(CX), DX
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand15
-	SUBQ      144(CX), DX
-	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
-	SUBQ      $0x00000010, AX
-	JMP       some12
+	SUBQ      $0x00000010, R9
+	JMP       some14
 
-done13:
+done15:
+	IMUL3Q $0x04, AX, R9
+	ADDQ   128(CX), DX
+	SUBQ   R9, DX
+	ADDQ   136(CX), DX
+	ADDQ   $0x00000004, R11
+	DECQ   R10
+	JNE    strand13
+	SUBQ   144(CX), DX
+
+none12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1339,21 +1346,21 @@ steps3:
 	RET
 
 one1:
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near19:
+near20:
 	XORQ DI, DI
 
-group20:
+group21:
 	VMOVUPS   (DX)(DI*4), Y0
 	VMOVUPS   32(DX)(DI*4), Y1
 	VMOVUPS   (BX)(DI*4), Y2
@@ -1374,21 +1381,21 @@ group20:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group20
+	JNE       group21
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay22
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay22:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some22:
+blocks19:
+some23:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done24
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1411,9 +1418,9 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some23
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -1492,19 +1499,23 @@ group11:
 	JMP       turn6
 
 turns8:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R9
+	TESTQ AX, AX
+	JEQ   none12
+	MOVQ  96(CX), R10
+	MOVQ  R8, R11
+
+strand13:
+	MOVQ AX, R9
+
+some14:
 	TESTQ      R9, R9
-	JEQ        near14
-	PREFETCHT1 (DX)(R9*1)
+	JLE        done15
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near16
+	PREFETCHT1 (DX)(R12*1)
 
-near14:
-	MOVQ 96(CX), R9
-	MOVQ R8, R10
-
-strand15:
+near16:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1523,20 +1534,23 @@ strand15:
 	VBLENDVPD Y5, Y1, Y3, Y1
 	VMOVUPD   Y0, (SI)
 	VMOVUPD   Y1, 32(SI)
-	ADDQ      128(CX), DX
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000008, R10
-	DECQ      R9
-	JNE       strand15
-	SUBQ      144(CX), DX
-	SUBQ      128(CX), DX
 	ADDQ      $+64, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
-	SUBQ      $0x00000008, AX
-	JMP       some12
+	SUBQ      $0x00000008, R9
+	JMP       some14
 
-done13:
+done15:
+	IMUL3Q $0x08, AX, R9
+	ADDQ   128(CX), DX
+	SUBQ   R9, DX
+	ADDQ   136(CX), DX
+	ADDQ   $0x00000008, R11
+	DECQ   R10
+	JNE    strand13
+	SUBQ   144(CX), DX
+
+none12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1552,12 +1566,12 @@ steps3:
 	RET
 
 one1:
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -1567,10 +1581,10 @@ block17:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near19:
+near20:
 	XORQ DI, DI
 
-group20:
+group21:
 	VMOVUPD   (DX)(DI*8), Y0
 	VMOVUPD   32(DX)(DI*8), Y1
 	VMOVUPD   (BX)(DI*8), Y2
@@ -1591,21 +1605,21 @@ group20:
 	VMOVUPD   Y1, 32(SI)(DI*8)
 	ADDQ      $0x00000008, DI
 	CMPQ      DI, $0x00000040
-	JNE       group20
+	JNE       group21
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay22
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay21:
+stay22:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some22:
+blocks19:
+some23:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done24
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1628,9 +1642,9 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some22
+	JMP       some23
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -1703,19 +1717,23 @@ group11:
 	JMP       turn6
 
 turns8:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R9
+	TESTQ AX, AX
+	JEQ   none12
+	MOVQ  96(CX), R10
+	MOVQ  R8, R11
+
+strand13:
+	MOVQ AX, R9
+
+some14:
 	TESTQ      R9, R9
-	JEQ        near14
-	PREFETCHT1 (DX)(R9*1)
+	JLE        done15
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near16
+	PREFETCHT1 (DX)(R12*1)
 
-near14:
-	MOVQ 96(CX), R9
-	MOVQ R8, R10
-
-strand15:
+near16:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1734,20 +1752,23 @@ strand15:
 	VBLENDVPS Y5, Y1, Y3, Y1
 	VMOVUPS   Y0, (SI)
 	VMOVUPS   Y1, 32(SI)
-	ADDQ      128(CX), DX
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand15
-	SUBQ      144(CX), DX
-	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
-	SUBQ      $0x00000010, AX
-	JMP       some12
+	SUBQ      $0x00000010, R9
+	JMP       some14
 
-done13:
+done15:
+	IMUL3Q $0x02, AX, R9
+	ADDQ   128(CX), DX
+	SUBQ   R9, DX
+	ADDQ   136(CX), DX
+	ADDQ   $0x00000004, R11
+	DECQ   R10
+	JNE    strand13
+	SUBQ   144(CX), DX
+
+none12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1763,19 +1784,19 @@ steps3:
 	RET
 
 one1:
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near19:
+near20:
 	XORQ DI, DI
 
-group20:
+group21:
 	VCVTPH2PS (DX)(DI*2), Y0
 	VCVTPH2PS 16(DX)(DI*2), Y1
 	VMOVUPS   (BX)(DI*4), Y2
@@ -1796,21 +1817,21 @@ group20:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group20
+	JNE       group21
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay22
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay22:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some22:
+blocks19:
+some23:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done24
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1833,9 +1854,9 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some23
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -1910,19 +1931,23 @@ group11:
 	JMP       turn6
 
 turns8:
-some12:
-	TESTQ      AX, AX
-	JLE        done13
-	MOVQ       80(CX), R9
+	TESTQ AX, AX
+	JEQ   none12
+	MOVQ  96(CX), R10
+	MOVQ  R8, R11
+
+strand13:
+	MOVQ AX, R9
+
+some14:
 	TESTQ      R9, R9
-	JEQ        near14
-	PREFETCHT1 (DX)(R9*1)
+	JLE        done15
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near16
+	PREFETCHT1 (DX)(R12*1)
 
-near14:
-	MOVQ 96(CX), R9
-	MOVQ R8, R10
-
-strand15:
+near16:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -1943,20 +1968,23 @@ strand15:
 	VBLENDVPS Y5, Y1, Y3, Y1
 	VMOVUPS   Y0, (SI)
 	VMOVUPS   Y1, 32(SI)
-	ADDQ      128(CX), DX
-	ADDQ      136(CX), DX
-	ADDQ      $0x00000004, R10
-	DECQ      R9
-	JNE       strand15
-	SUBQ      144(CX), DX
-	SUBQ      128(CX), DX
 	ADDQ      $+32, DX
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
-	SUBQ      $0x00000010, AX
-	JMP       some12
+	SUBQ      $0x00000010, R9
+	JMP       some14
 
-done13:
+done15:
+	IMUL3Q $0x02, AX, R9
+	ADDQ   128(CX), DX
+	SUBQ   R9, DX
+	ADDQ   136(CX), DX
+	ADDQ   $0x00000004, R11
+	DECQ   R10
+	JNE    strand13
+	SUBQ   144(CX), DX
+
+none12:
 	DECQ DI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1972,19 +2000,19 @@ steps3:
 	RET
 
 one1:
-block17:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks18
+	JLT        blocks19
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near19
+	JEQ        near20
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near19:
+near20:
 	XORQ DI, DI
 
-group20:
+group21:
 	VPMOVZXWD (DX)(DI*2), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX)(DI*2), Y1
@@ -2007,21 +2035,21 @@ group20:
 	VMOVUPS   Y1, 32(SI)(DI*4)
 	ADDQ      $0x00000010, DI
 	CMPQ      DI, $0x00000040
-	JNE       group20
+	JNE       group21
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay21
+	JEQ       stay22
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay21:
+stay22:
 	SUBQ $0x00000040, AX
-	JMP  block17
+	JMP  block18
 
-blocks18:
-some22:
+blocks19:
+some23:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done24
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -2046,8 +2074,8 @@ some22:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some23
 
-done23:
+done24:
 	VZEROUPPER
 	RET

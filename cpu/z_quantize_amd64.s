@@ -9222,83 +9222,103 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*1), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal31
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
+divided32:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
 	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
+	VROUNDPS     $0x08, Y5, Y5
 	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near35
 	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X2, (BX)
-	JMP          stored32
+	JNE          around33
 
-around31:
-	VMOVNTDQ X2, (BX)
+near35:
+	VMOVDQU X4, (BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ X4, (BX)
+
+stored34:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x01, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9326,19 +9346,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none34
+	JEQ   none37
 	LEAQ  16640(R8), R9
 
-block35:
+block38:
 	CMPQ       AX, $0x00000020
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near37:
+near40:
 	VMOVUPS     (DX), Y0
 	VMOVUPS     32(DX), Y1
 	VMOVUPS     64(DX), Y2
@@ -9388,14 +9408,14 @@ near37:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around41
 	VMOVDQU     Y0, (BX)
-	JMP         stored39
+	JMP         stored42
 
-around38:
+around41:
 	VMOVNTDQ Y0, (BX)
 
-stored39:
+stored42:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+128, DX
@@ -9403,9 +9423,9 @@ stored39:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
+blocks39:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9415,34 +9435,34 @@ blocks36:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none34:
+none37:
 	CMPQ         AX, $0x00000200
-	JLT          divide40
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide40
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -9454,16 +9474,16 @@ none34:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block41:
+block44:
 	CMPQ       AX, $0x00000020
-	JLT        blocks42
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near43:
+near46:
 	VMOVUPS     (DX), Y2
 	VMOVUPS     32(DX), Y6
 	VMOVUPS     64(DX), Y7
@@ -9497,22 +9517,22 @@ near43:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around44
+	JNE         around47
 	VMOVDQU     Y2, (BX)
-	JMP         stored45
+	JMP         stored48
 
-around44:
+around47:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block41
+	JMP  block44
 
-blocks42:
+blocks45:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9522,43 +9542,43 @@ blocks42:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide40:
-block46:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks47
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near48:
+near51:
 	XORQ R8, R8
 
-group49:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded50:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded51:
+loaded54:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal55
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided53
+	JMP     divided56
 
-reciprocal52:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9566,7 +9586,7 @@ reciprocal52:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided53:
+divided56:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9587,49 +9607,49 @@ divided53:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around54
+	JNE          around57
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored55
+	JMP          stored58
 
-around54:
+around57:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored55:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group49
+	JNE  group52
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block46
+	JMP  block49
 
-blocks47:
-some56:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded58:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded59:
+loaded62:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal63
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided61
+	JMP     divided64
 
-reciprocal60:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9637,7 +9657,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided64:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9658,22 +9678,22 @@ divided61:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around62
+	JNE          around65
 	VMOVDQU      X6, (BX)
-	JMP          stored63
+	JMP          stored66
 
-around62:
+around65:
 	VMOVNTDQ X6, (BX)
 
-stored63:
+stored66:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some56
+	JMP  some59
 
-done57:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9796,6 +9816,102 @@ stored14:
 	JMP  turn6
 
 turns8:
+	TESTQ AX, AX
+	JEQ   none15
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand16:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some17:
+	TESTQ DI, DI
+	JLE   done18
+	CMPQ  DI, $0x00000008
+	JGE   whole19
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*1), BX
+	MOVQ  $0x00000008, DI
+
+whole19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near20
+	PREFETCHT1 (DX)(R11*1)
+
+near20:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided22:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPACKSSDW  X5, X4, X4
+	VPAND      all32_ff00ff<>+0(SB), X4, X4
+	VPACKUSWB  X4, X4, X4
+	VMOVQ      X4, R11
+	CMPB       78(CX), $0x00
+	JNE        near25
+	CMPB       76(CX), $0x00
+	JNE        around23
+
+near25:
+	MOVQ R11, (BX)
+	JMP  stored24
+
+around23:
+	MOVNTIQ R11, (BX)
+
+stored24:
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	SUBQ $0x00000008, DI
+	JMP  some17
+
+done18:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x01, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand16
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none15:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -9822,42 +9938,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block16:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near18:
+near29:
 	XORQ R8, R8
 
-group19:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded31
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded20:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded32
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded21:
+loaded32:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal33
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided34
 
-reciprocal22:
+reciprocal33:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9865,7 +9981,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided34:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -9885,49 +10001,49 @@ divided23:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R9
 	CMPB       76(CX), $0x00
-	JNE        around24
+	JNE        around35
 	MOVQ       R9, (BX)(R8*1)
-	JMP        stored25
+	JMP        stored36
 
-around24:
+around35:
 	MOVNTIQ R9, (BX)(R8*1)
 
-stored25:
+stored36:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group19
+	JNE  group30
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block27
 
-blocks17:
-some26:
+blocks28:
+some37:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done38
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded39
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded28:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded40
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded29:
+loaded40:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal41
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided42
 
-reciprocal30:
+reciprocal41:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -9935,7 +10051,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided42:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -9955,22 +10071,22 @@ divided31:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R8
 	CMPB       76(CX), $0x00
-	JNE        around32
+	JNE        around43
 	MOVQ       R8, (BX)
-	JMP        stored33
+	JMP        stored44
 
-around32:
+around43:
 	MOVNTIQ R8, (BX)
 
-stored33:
+stored44:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some37
 
-done27:
+done38:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10181,83 +10297,103 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*1), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
+divided32:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
 	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
+	VROUNDPS     $0x08, Y5, Y5
 	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near35
 	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X2, (BX)
-	JMP          stored32
+	JNE          around33
 
-around31:
-	VMOVNTDQ X2, (BX)
+near35:
+	VMOVDQU X4, (BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ X4, (BX)
+
+stored34:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x01, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10285,18 +10421,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none34
+	JEQ   none37
 	LEAQ  16640(R8), R9
 
-block35:
+block38:
 	CMPQ       AX, $0x00000020
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R10*1)
 
-near37:
+near40:
 	VCVTPH2PS   (DX), Y0
 	VCVTPH2PS   16(DX), Y1
 	VCVTPH2PS   32(DX), Y2
@@ -10346,14 +10482,14 @@ near37:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around41
 	VMOVDQU     Y0, (BX)
-	JMP         stored39
+	JMP         stored42
 
-around38:
+around41:
 	VMOVNTDQ Y0, (BX)
 
-stored39:
+stored42:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -10361,9 +10497,9 @@ stored39:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
+blocks39:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10373,34 +10509,34 @@ blocks36:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none34:
+none37:
 	CMPQ         AX, $0x00000200
-	JLT          divide40
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide40
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -10412,15 +10548,15 @@ none34:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block41:
+block44:
 	CMPQ       AX, $0x00000020
-	JLT        blocks42
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near43:
+near46:
 	VCVTPH2PS   (DX), Y2
 	VCVTPH2PS   16(DX), Y6
 	VCVTPH2PS   32(DX), Y7
@@ -10454,22 +10590,22 @@ near43:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around44
+	JNE         around47
 	VMOVDQU     Y2, (BX)
-	JMP         stored45
+	JMP         stored48
 
-around44:
+around47:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block41
+	JMP  block44
 
-blocks42:
+blocks45:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10479,41 +10615,41 @@ blocks42:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide40:
-block46:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks47
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near48:
+near51:
 	XORQ R8, R8
 
-group49:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded50:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded51:
+loaded54:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal55
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided53
+	JMP       divided56
 
-reciprocal52:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10521,7 +10657,7 @@ reciprocal52:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided53:
+divided56:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10542,49 +10678,49 @@ divided53:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around54
+	JNE          around57
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored55
+	JMP          stored58
 
-around54:
+around57:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored55:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group49
+	JNE  group52
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block46
+	JMP  block49
 
-blocks47:
-some56:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded58:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded59:
+loaded62:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal63
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided61
+	JMP       divided64
 
-reciprocal60:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10592,7 +10728,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided64:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10613,22 +10749,22 @@ divided61:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around62
+	JNE          around65
 	VMOVDQU      X6, (BX)
-	JMP          stored63
+	JMP          stored66
 
-around62:
+around65:
 	VMOVNTDQ X6, (BX)
 
-stored63:
+stored66:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some56
+	JMP  some59
 
-done57:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10844,85 +10980,105 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(DX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*1), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS       $0x07, Y4, Y4, Y5
-	VCMPPS       $0x07, Y2, Y2, Y6
-	VANDPS       Y4, Y5, Y4
-	VANDPS       Y2, Y6, Y2
+divided32:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
 	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y2, Y2
+	VROUNDPS     $0x08, Y5, Y5
 	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y2, Y2
-	VMINPS       Y1, Y4, Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y0, Y3, Y3
-	VMAXPS       Y0, Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VCVTPS2DQ    Y2, Y2
-	VPACKSSDW    Y2, Y3, Y2
-	VPERMQ       $0xd8, Y2, Y2
-	VPAND        all32_ff00ff<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X3
-	VPACKUSWB    X3, X2, X2
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near35
 	CMPB         76(CX), $0x00
-	JNE          around31
-	VMOVDQU      X2, (BX)
-	JMP          stored32
+	JNE          around33
 
-around31:
-	VMOVNTDQ X2, (BX)
+near35:
+	VMOVDQU X4, (BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ X4, (BX)
+
+stored34:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x01, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -10950,18 +11106,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none34
+	JEQ   none37
 	LEAQ  16640(R8), R9
 
-block35:
+block38:
 	CMPQ       AX, $0x00000020
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R10*1)
 
-near37:
+near40:
 	VPMOVZXWD   (DX), Y0
 	VPSLLD      $0x10, Y0, Y0
 	VPMOVZXWD   16(DX), Y1
@@ -11015,14 +11171,14 @@ near37:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around41
 	VMOVDQU     Y0, (BX)
-	JMP         stored39
+	JMP         stored42
 
-around38:
+around41:
 	VMOVNTDQ Y0, (BX)
 
-stored39:
+stored42:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -11030,9 +11186,9 @@ stored39:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
+blocks39:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11042,34 +11198,34 @@ blocks36:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none34:
+none37:
 	CMPQ         AX, $0x00000200
-	JLT          divide40
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide40
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide40
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide40
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -11081,15 +11237,15 @@ none34:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block41:
+block44:
 	CMPQ       AX, $0x00000020
-	JLT        blocks42
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near43:
+near46:
 	VPMOVZXWD   (DX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VPMOVZXWD   16(DX), Y6
@@ -11127,22 +11283,22 @@ near43:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around44
+	JNE         around47
 	VMOVDQU     Y2, (BX)
-	JMP         stored45
+	JMP         stored48
 
-around44:
+around47:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block41
+	JMP  block44
 
-blocks42:
+blocks45:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11152,43 +11308,43 @@ blocks42:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide40:
-block46:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks47
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near48:
+near51:
 	XORQ R8, R8
 
-group49:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded50:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded51:
+loaded54:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal55
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided53
+	JMP       divided56
 
-reciprocal52:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11196,7 +11352,7 @@ reciprocal52:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided53:
+divided56:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11217,51 +11373,51 @@ divided53:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around54
+	JNE          around57
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored55
+	JMP          stored58
 
-around54:
+around57:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored55:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group49
+	JNE  group52
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block46
+	JMP  block49
 
-blocks47:
-some56:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded58:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded59:
+loaded62:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal63
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided61
+	JMP       divided64
 
-reciprocal60:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11269,7 +11425,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided64:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11290,22 +11446,22 @@ divided61:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around62
+	JNE          around65
 	VMOVDQU      X6, (BX)
-	JMP          stored63
+	JMP          stored66
 
-around62:
+around65:
 	VMOVNTDQ X6, (BX)
 
-stored63:
+stored66:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some56
+	JMP  some59
 
-done57:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11509,82 +11665,102 @@ stored24:
 	JMP  turn15
 
 turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none25
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some27:
+	TESTQ DI, DI
+	JLE   done28
+	CMPQ  DI, $0x00000010
+	JGE   whole29
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near30
+	PREFETCHT1 (DX)(R11*1)
+
+near30:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal31
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided32
+
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
+	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPAND     all32_ffff<>+0(SB), Y3, Y3
-	VPAND     all32_ffff<>+0(SB), Y2, Y2
-	VPACKUSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near35
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y2, (BX)
-	JMP       stored32
+	JNE       around33
 
-around31:
-	VMOVNTDQ Y2, (BX)
+near35:
+	VMOVDQU Y4, (BX)
+	JMP     stored34
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around33:
+	VMOVNTDQ Y4, (BX)
+
+stored34:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some27
 
-done26:
+done28:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand26
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none25:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -11611,32 +11787,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide37
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide37
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide37
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide37
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide37
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide37
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide37
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide37
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11646,15 +11822,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block35:
+block38:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near40:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -11680,59 +11856,59 @@ near37:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around41
 	VMOVDQU     Y10, (BX)
-	JMP         stored39
+	JMP         stored42
 
-around38:
+around41:
 	VMOVNTDQ Y10, (BX)
 
-stored39:
+stored42:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block38
 
-blocks36:
-divide34:
-block40:
+blocks39:
+divide37:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks44
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near45
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near42:
+near45:
 	XORQ R8, R8
 
-group43:
+group46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded47
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded44:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded48
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded45:
+loaded48:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal49
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided47
+	JMP     divided50
 
-reciprocal46:
+reciprocal49:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11740,7 +11916,7 @@ reciprocal46:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided47:
+divided50:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11760,49 +11936,49 @@ divided47:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around51
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored49
+	JMP       stored52
 
-around48:
+around51:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored49:
+stored52:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group43
+	JNE  group46
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block43
 
-blocks41:
-some50:
+blocks44:
+some53:
 	TESTQ   AX, AX
-	JLE     done51
+	JLE     done54
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded52:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded56
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded53:
+loaded56:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal57
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided55
+	JMP     divided58
 
-reciprocal54:
+reciprocal57:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11810,7 +11986,7 @@ reciprocal54:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided55:
+divided58:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11830,22 +12006,22 @@ divided55:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around59
 	VMOVDQU   Y6, (BX)
-	JMP       stored57
+	JMP       stored60
 
-around56:
+around59:
 	VMOVNTDQ Y6, (BX)
 
-stored57:
+stored60:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some50
+	JMP  some53
 
-done51:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11888,18 +12064,101 @@ TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn7:
+strand6:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided8:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      78(CX), $0x00
+	JNE       near11
+	CMPB      76(CX), $0x00
+	JNE       around9
+
+near11:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide12
+
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -11908,19 +12167,19 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near11:
+near17:
 	XORQ R11, R11
 
-group12:
+group18:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -11947,68 +12206,68 @@ group12:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around19
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored14
+	JMP         stored20
 
-around13:
+around19:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored14:
+stored20:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group18
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn13
 
-turns9:
-divide6:
-turn15:
+turns15:
+divide12:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand24:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near19:
+near25:
 	XORQ R11, R11
 
-group20:
+group26:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided28
 
-reciprocal21:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12016,7 +12275,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12037,113 +12296,133 @@ divided22:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around29
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored24
+	JMP       stored30
 
-around23:
+around29:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored24:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group26
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn21
 
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+turns23:
+	TESTQ AX, AX
+	JEQ   none31
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand32:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some33:
+	TESTQ DI, DI
+	JLE   done34
+	CMPQ  DI, $0x00000010
+	JGE   whole35
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole35:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+
+near36:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided38
+
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
+divided38:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
+	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      78(CX), $0x00
+	JNE       near41
 	CMPB      76(CX), $0x00
-	JNE       around31
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored32
+	JNE       around39
 
-around31:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+near41:
+	VMOVDQU Y6, (BX)
+	VMOVDQU Y7, 32(BX)
+	JMP     stored40
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around39:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some33
 
-done26:
+done34:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand32
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none31:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12170,32 +12449,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12205,15 +12484,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block35:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near46:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -12240,61 +12519,61 @@ near37:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around47
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored39
+	JMP         stored48
 
-around38:
+around47:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored39:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block44
 
-blocks36:
-divide34:
-block40:
+blocks45:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near42:
+near51:
 	XORQ R8, R8
 
-group43:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded44:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded45:
+loaded54:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal55
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided47
+	JMP     divided56
 
-reciprocal46:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12302,7 +12581,7 @@ reciprocal46:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided47:
+divided56:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12323,51 +12602,51 @@ divided47:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around57
 	VMOVDQU   Y8, (BX)(R8*4)
 	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored49
+	JMP       stored58
 
-around48:
+around57:
 	VMOVNTDQ Y8, (BX)(R8*4)
 	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored49:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group43
+	JNE  group52
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block49
 
-blocks41:
-some50:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done51
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded52:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded53:
+loaded62:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal63
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided55
+	JMP     divided64
 
-reciprocal54:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12375,7 +12654,7 @@ reciprocal54:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided55:
+divided64:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12396,24 +12675,24 @@ divided55:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around65
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored57
+	JMP       stored66
 
-around56:
+around65:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored57:
+stored66:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some50
+	JMP  some59
 
-done51:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12525,6 +12804,101 @@ stored14:
 	JMP  turn6
 
 turns8:
+	TESTQ AX, AX
+	JEQ   none15
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand16:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some17:
+	TESTQ DI, DI
+	JLE   done18
+	CMPQ  DI, $0x00000008
+	JGE   whole19
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000008, DI
+
+whole19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near20
+	PREFETCHT1 (DX)(R11*1)
+
+near20:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided22:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       78(CX), $0x00
+	JNE        near25
+	CMPB       76(CX), $0x00
+	JNE        around23
+
+near25:
+	VMOVDQU X4, (BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+
+stored24:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000008, DI
+	JMP  some17
+
+done18:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand16
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none15:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12551,42 +12925,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block16:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near18:
+near29:
 	XORQ R8, R8
 
-group19:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded31
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded20:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded32
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded21:
+loaded32:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal33
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided34
 
-reciprocal22:
+reciprocal33:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12594,7 +12968,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided34:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -12613,49 +12987,49 @@ divided23:
 	VPAND      all32_ffff<>+0(SB), X7, X7
 	VPACKUSDW  X7, X6, X6
 	CMPB       76(CX), $0x00
-	JNE        around24
+	JNE        around35
 	VMOVDQU    X6, (BX)(R8*2)
-	JMP        stored25
+	JMP        stored36
 
-around24:
+around35:
 	VMOVNTDQ X6, (BX)(R8*2)
 
-stored25:
+stored36:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group19
+	JNE  group30
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block27
 
-blocks17:
-some26:
+blocks28:
+some37:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done38
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded39
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded28:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded40
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded29:
+loaded40:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal41
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided42
 
-reciprocal30:
+reciprocal41:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12663,7 +13037,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided42:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -12682,22 +13056,22 @@ divided31:
 	VPAND      all32_ffff<>+0(SB), X7, X7
 	VPACKUSDW  X7, X6, X6
 	CMPB       76(CX), $0x00
-	JNE        around32
+	JNE        around43
 	VMOVDQU    X6, (BX)
-	JMP        stored33
+	JMP        stored44
 
-around32:
+around43:
 	VMOVNTDQ X6, (BX)
 
-stored33:
+stored44:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some37
 
-done27:
+done38:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12808,6 +13182,100 @@ stored14:
 	JMP  turn6
 
 turns8:
+	TESTQ AX, AX
+	JEQ   none15
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand16:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some17:
+	TESTQ DI, DI
+	JLE   done18
+	CMPQ  DI, $0x00000008
+	JGE   whole19
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000008, DI
+
+whole19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near20
+	PREFETCHT1 (DX)(R11*1)
+
+near20:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided22:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       78(CX), $0x00
+	JNE        near25
+	CMPB       76(CX), $0x00
+	JNE        around23
+
+near25:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored24:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JMP  some17
+
+done18:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand16
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none15:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -12834,42 +13302,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block16:
+block27:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks28
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near29
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near18:
+near29:
 	XORQ R8, R8
 
-group19:
+group30:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded31
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded20:
+loaded31:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded32
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded21:
+loaded32:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal33
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided34
 
-reciprocal22:
+reciprocal33:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12877,7 +13345,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided34:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -12893,51 +13361,51 @@ divided23:
 	VCVTPD2DQY Y6, X6
 	VCVTPD2DQY Y7, X7
 	CMPB       76(CX), $0x00
-	JNE        around24
+	JNE        around35
 	VMOVDQU    X6, (BX)(R8*4)
 	VMOVDQU    X7, 16(BX)(R8*4)
-	JMP        stored25
+	JMP        stored36
 
-around24:
+around35:
 	VMOVNTDQ X6, (BX)(R8*4)
 	VMOVNTDQ X7, 16(BX)(R8*4)
 
-stored25:
+stored36:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group19
+	JNE  group30
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block27
 
-blocks17:
-some26:
+blocks28:
+some37:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done38
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded39
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded28:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded40
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded29:
+loaded40:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal41
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided42
 
-reciprocal30:
+reciprocal41:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12945,7 +13413,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided42:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -12961,24 +13429,24 @@ divided31:
 	VCVTPD2DQY Y6, X6
 	VCVTPD2DQY Y7, X7
 	CMPB       76(CX), $0x00
-	JNE        around32
+	JNE        around43
 	VMOVDQU    X6, (BX)
 	VMOVDQU    X7, 16(BX)
-	JMP        stored33
+	JMP        stored44
 
-around32:
+around43:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored33:
+stored44:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some37
 
-done27:
+done38:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13206,96 +13674,116 @@ stored30:
 	JMP  turn18
 
 turns20:
-some31:
-	TESTQ      AX, AX
-	JLE        done32
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near33
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none31
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near33:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand32:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand34:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind36
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	JMP          done35
+some33:
+	TESTQ DI, DI
+	JLE   done34
+	CMPQ  DI, $0x00000010
+	JGE   whole35
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-kind36:
+whole35:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+
+near36:
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done37
+
+kind38:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done35
+	JMP       done37
 
-done35:
+done37:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal38
+	JNE    reciprocal40
 	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided39
+	VDIVPS Y2, Y5, Y5
+	JMP    divided41
 
-reciprocal38:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided39:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
+divided41:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
+	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y3
-	VCVTPS2DQ Y2, Y2
-	VPAND     all32_ffff<>+0(SB), Y3, Y3
-	VPAND     all32_ffff<>+0(SB), Y2, Y2
-	VPACKUSDW Y2, Y3, Y2
-	VPERMQ    $0xd8, Y2, Y2
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near44
 	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y2, (BX)
-	JMP       stored41
+	JNE       around42
 
-around40:
-	VMOVNTDQ Y2, (BX)
+near44:
+	VMOVDQU Y4, (BX)
+	JMP     stored43
 
-stored41:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand34
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around42:
+	VMOVNTDQ Y4, (BX)
+
+stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some31
+	SUBQ $0x00000010, DI
+	JMP  some33
 
-done32:
+done34:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand32
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none31:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -13323,34 +13811,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none43
+	JEQ   none46
 	LEAQ  16640(R8), R9
 
-block44:
+block47:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks48
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near46
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 
-near46:
+near49:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind51
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done47
+	JMP       done50
 
-kind48:
+kind51:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done47
+	JMP       done50
 
-done47:
+done50:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y10
 	VMOVUPS     8320(R8), Y9
@@ -13368,11 +13856,11 @@ done47:
 	VMULPS      Y11, Y7, Y6
 	VFMADD231PS Y9, Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded50
+	JEQ         loaded53
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded50:
+loaded53:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -13388,14 +13876,14 @@ loaded50:
 	VPACKUSDW Y6, Y7, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around54
 	VMOVDQU   Y6, (BX)
-	JMP       stored52
+	JMP       stored55
 
-around51:
+around54:
 	VMOVNTDQ Y6, (BX)
 
-stored52:
+stored55:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -13403,37 +13891,37 @@ stored52:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block47
 
-blocks45:
-none43:
+blocks48:
+none46:
 	CMPQ         AX, $0x00000200
-	JLT          divide53
+	JLT          divide56
 	CMPB         72(CX), $0x00
-	JNE          divide53
+	JNE          divide56
 	CMPB         73(CX), $0x00
-	JNE          divide53
+	JNE          divide56
 	CMPB         75(CX), $0x00
-	JNE          divide53
+	JNE          divide56
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide53
+	JHI          divide56
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide56
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide56
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide53
+	JNE          divide56
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13443,31 +13931,31 @@ none43:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block54:
+block57:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near59:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind61
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done57
+	JMP       done60
 
-kind58:
+kind61:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done57
+	JMP       done60
 
-done57:
+done60:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -13491,71 +13979,71 @@ done57:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around60
+	JNE         around63
 	VMOVDQU     Y10, (BX)
-	JMP         stored61
+	JMP         stored64
 
-around60:
+around63:
 	VMOVNTDQ Y10, (BX)
 
-stored61:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block57
 
-blocks55:
-divide53:
-block62:
+blocks58:
+divide56:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near64
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near64:
+near67:
 	XORQ R8, R8
 
-group65:
+group68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded69
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded66:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded70
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded67:
+loaded70:
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind72
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done68
+	JMP       done71
 
-kind69:
+kind72:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done68
+	JMP       done71
 
-done68:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal71
+	JNE    reciprocal74
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided72
+	JMP    divided75
 
-reciprocal71:
+reciprocal74:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13563,7 +14051,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided75:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13583,63 +14071,63 @@ divided72:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around76
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored74
+	JMP       stored77
 
-around73:
+around76:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored74:
+stored77:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group65
+	JNE  group68
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block65
 
-blocks63:
-some75:
+blocks66:
+some78:
 	TESTQ   AX, AX
-	JLE     done76
+	JLE     done79
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded80
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded77:
+loaded80:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded81
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded78:
+loaded81:
 	CMPB      273(CX), $0x00
-	JNE       kind80
+	JNE       kind83
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done79
+	JMP       done82
 
-kind80:
+kind83:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done79
+	JMP       done82
 
-done79:
+done82:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal82
+	JNE    reciprocal85
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided83
+	JMP    divided86
 
-reciprocal82:
+reciprocal85:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13647,7 +14135,7 @@ reciprocal82:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided83:
+divided86:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13667,22 +14155,22 @@ divided83:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around87
 	VMOVDQU   Y6, (BX)
-	JMP       stored85
+	JMP       stored88
 
-around84:
+around87:
 	VMOVNTDQ Y6, (BX)
 
-stored85:
+stored88:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some75
+	JMP  some78
 
-done76:
+done79:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13715,18 +14203,115 @@ TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn7:
+strand6:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	CMPB         273(CX), $0x00
+	JNE          kind8
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	JMP          done7
+
+kind8:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done7
+
+done7:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal10
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided11
+
+reciprocal10:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided11:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      78(CX), $0x00
+	JNE       near14
+	CMPB      76(CX), $0x00
+	JNE       around12
+
+near14:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored13
+
+around12:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored13:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide15
+
+turn16:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns18
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand19:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -13735,33 +14320,33 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block17:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near20:
 	XORQ R11, R11
 
-group12:
+group21:
 	CMPB      273(CX), $0x00
-	JNE       kind14
+	JNE       kind23
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done13
+	JMP       done22
 
-kind14:
+kind23:
 	VPMOVZXWD (DX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
-	JMP       done13
+	JMP       done22
 
-done13:
+done22:
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -13786,80 +14371,80 @@ done13:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around25
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored17
+	JMP         stored26
 
-around16:
+around25:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored17:
+stored26:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group21
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block17
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn16
 
-turns9:
-divide6:
-turn18:
+turns18:
+divide15:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns29
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand30:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block28:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near31
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near31:
 	XORQ R11, R11
 
-group23:
+group32:
 	CMPB      273(CX), $0x00
-	JNE       kind25
+	JNE       kind34
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done24
+	JMP       done33
 
-kind25:
+kind34:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done24
+	JMP       done33
 
-done24:
+done33:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal27
+	JNE    reciprocal36
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided28
+	JMP    divided37
 
-reciprocal27:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13867,7 +14452,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided28:
+divided37:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13888,127 +14473,147 @@ divided28:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around38
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored30
+	JMP       stored39
 
-around29:
+around38:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored30:
+stored39:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group23
+	JNE  group32
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn27
 
-turns20:
-some31:
-	TESTQ      AX, AX
-	JLE        done32
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near33
-	PREFETCHT1 (DX)(DI*1)
+turns29:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near33:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand41:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand34:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind36
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	JMP          done35
+some42:
+	TESTQ DI, DI
+	JLE   done43
+	CMPQ  DI, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-kind36:
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	CMPB      273(CX), $0x00
+	JNE       kind47
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done46
+
+kind47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done35
+	JMP       done46
 
-done35:
+done46:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal38
+	JNE    reciprocal49
 	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided39
+	VDIVPS Y2, Y5, Y5
+	JMP    divided50
 
-reciprocal38:
+reciprocal49:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided39:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
+divided50:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
+	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      78(CX), $0x00
+	JNE       near53
 	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored41
+	JNE       around51
 
-around40:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+near53:
+	VMOVDQU Y6, (BX)
+	VMOVDQU Y7, 32(BX)
+	JMP     stored52
 
-stored41:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand34
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around51:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some31
+	SUBQ $0x00000010, DI
+	JMP  some42
 
-done32:
+done43:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14036,34 +14641,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none43
+	JEQ   none55
 	LEAQ  16640(R8), R9
 
-block44:
+block56:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks57
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near46
+	JEQ        near58
 	PREFETCHT1 (DX)(R10*1)
 
-near46:
+near58:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind60
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done47
+	JMP       done59
 
-kind48:
+kind60:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done47
+	JMP       done59
 
-done47:
+done59:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y10
 	VMOVUPS     8320(R8), Y9
@@ -14081,11 +14686,11 @@ done47:
 	VMULPS      Y11, Y7, Y6
 	VFMADD231PS Y9, Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded50
+	JEQ         loaded62
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded50:
+loaded62:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -14102,16 +14707,16 @@ loaded50:
 	VPXOR     Y7, Y8, Y8
 	VPXOR     Y6, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around63
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored52
+	JMP       stored64
 
-around51:
+around63:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored52:
+stored64:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -14119,37 +14724,37 @@ stored52:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block56
 
-blocks45:
-none43:
+blocks57:
+none55:
 	CMPQ         AX, $0x00000200
-	JLT          divide53
+	JLT          divide65
 	CMPB         72(CX), $0x00
-	JNE          divide53
+	JNE          divide65
 	CMPB         73(CX), $0x00
-	JNE          divide53
+	JNE          divide65
 	CMPB         75(CX), $0x00
-	JNE          divide53
+	JNE          divide65
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide53
+	JHI          divide65
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide65
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide65
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide53
+	JNE          divide65
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14159,31 +14764,31 @@ none43:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block54:
+block66:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks67
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near68
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near68:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind70
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done57
+	JMP       done69
 
-kind58:
+kind70:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done57
+	JMP       done69
 
-done57:
+done69:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -14208,73 +14813,73 @@ done57:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around60
+	JNE         around72
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored61
+	JMP         stored73
 
-around60:
+around72:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored61:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block66
 
-blocks55:
-divide53:
-block62:
+blocks67:
+divide65:
+block74:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near64
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near64:
+near76:
 	XORQ R8, R8
 
-group65:
+group77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded78
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded66:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded79
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded67:
+loaded79:
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind81
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done68
+	JMP       done80
 
-kind69:
+kind81:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done68
+	JMP       done80
 
-done68:
+done80:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal71
+	JNE    reciprocal83
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided72
+	JMP    divided84
 
-reciprocal71:
+reciprocal83:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14282,7 +14887,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided84:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14303,65 +14908,65 @@ divided72:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around85
 	VMOVDQU   Y8, (BX)(R8*4)
 	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored74
+	JMP       stored86
 
-around73:
+around85:
 	VMOVNTDQ Y8, (BX)(R8*4)
 	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored74:
+stored86:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group65
+	JNE  group77
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block74
 
-blocks63:
-some75:
+blocks75:
+some87:
 	TESTQ   AX, AX
-	JLE     done76
+	JLE     done88
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded89
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded77:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded90
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded78:
+loaded90:
 	CMPB      273(CX), $0x00
-	JNE       kind80
+	JNE       kind92
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done79
+	JMP       done91
 
-kind80:
+kind92:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done79
+	JMP       done91
 
-done79:
+done91:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal82
+	JNE    reciprocal94
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided83
+	JMP    divided95
 
-reciprocal82:
+reciprocal94:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14369,7 +14974,7 @@ reciprocal82:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided83:
+divided95:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14390,24 +14995,24 @@ divided83:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around96
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored85
+	JMP       stored97
 
-around84:
+around96:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored85:
+stored97:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some75
+	JMP  some87
 
-done76:
+done88:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14440,18 +15045,94 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide6
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn7:
+strand6:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided8:
+	VCMPPS   $0x07, Y4, Y4, Y5
+	VCMPPS   $0x07, Y2, Y2, Y6
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y2, Y6, Y2
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y2, Y2
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y2, Y2
+	VMINPS   Y1, Y4, Y3
+	VMINPS   Y1, Y2, Y2
+	VMAXPS   Y0, Y3, Y3
+	VMAXPS   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide12
+
+turn13:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns15
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -14460,19 +15141,19 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block14:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near17
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near11:
+near17:
 	XORQ R11, R11
 
-group12:
+group18:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -14492,68 +15173,68 @@ group12:
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around19
 	VMOVDQU     Y8, (BX)(R11*4)
 	VMOVDQU     Y7, 32(BX)(R11*4)
-	JMP         stored14
+	JMP         stored20
 
-around13:
+around19:
 	VMOVNTDQ Y8, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored14:
+stored20:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group18
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block14
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn13
 
-turns9:
-divide6:
-turn15:
+turns15:
+divide12:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand24:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near19:
+near25:
 	XORQ R11, R11
 
-group20:
+group26:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided28
 
-reciprocal21:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14561,7 +15242,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided28:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -14575,106 +15256,126 @@ divided22:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around29
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored24
+	JMP      stored30
 
-around23:
+around29:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored24:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group26
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn21
 
-turns17:
-some25:
-	TESTQ      AX, AX
-	JLE        done26
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near27
-	PREFETCHT1 (DX)(DI*1)
+turns23:
+	TESTQ AX, AX
+	JEQ   none31
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near27:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand32:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand28:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal29
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided30
+some33:
+	TESTQ DI, DI
+	JLE   done34
+	CMPQ  DI, $0x00000010
+	JGE   whole35
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
 
-reciprocal29:
+whole35:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near36
+	PREFETCHT1 (DX)(R11*1)
+
+near36:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided38
+
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided30:
-	VCMPPS   $0x07, Y4, Y4, Y5
-	VCMPPS   $0x07, Y2, Y2, Y6
-	VANDPS   Y4, Y5, Y4
-	VANDPS   Y2, Y6, Y2
+divided38:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
 	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y2, Y2
+	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y2, Y2
-	VMINPS   Y1, Y4, Y3
-	VMINPS   Y1, Y2, Y2
-	VMAXPS   Y0, Y3, Y3
-	VMAXPS   Y0, Y2, Y2
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near41
 	CMPB     76(CX), $0x00
-	JNE      around31
-	VMOVDQU  Y3, (BX)
-	VMOVDQU  Y2, 32(BX)
-	JMP      stored32
+	JNE      around39
 
-around31:
-	VMOVNTDQ Y3, (BX)
-	VMOVNTDQ Y2, 32(BX)
+near41:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored40
 
-stored32:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+around39:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored40:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
-	SUBQ $0x00000010, AX
-	JMP  some25
+	SUBQ $0x00000010, DI
+	JMP  some33
 
-done26:
+done34:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand32
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none31:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -14701,32 +15402,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide34
+	JLT          divide43
 	CMPB         72(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         73(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	CMPB         75(CX), $0x00
-	JNE          divide34
+	JNE          divide43
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide34
+	JHI          divide43
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide34
+	JNE          divide43
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14736,15 +15437,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block35:
+block44:
 	CMPQ       AX, $0x00000010
-	JLT        blocks36
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near37:
+near46:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -14764,61 +15465,61 @@ near37:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around47
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored39
+	JMP         stored48
 
-around38:
+around47:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored39:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block35
+	JMP  block44
 
-blocks36:
-divide34:
-block40:
+blocks45:
+divide43:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near42:
+near51:
 	XORQ R8, R8
 
-group43:
+group52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded53
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded44:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded54
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded45:
+loaded54:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal46
+	JNE     reciprocal55
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided47
+	JMP     divided56
 
-reciprocal46:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14826,7 +15527,7 @@ reciprocal46:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided47:
+divided56:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -14840,51 +15541,51 @@ divided47:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around48
+	JNE      around57
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored49
+	JMP      stored58
 
-around48:
+around57:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored49:
+stored58:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group43
+	JNE  group52
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block49
 
-blocks41:
-some50:
+blocks50:
+some59:
 	TESTQ   AX, AX
-	JLE     done51
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded52:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded53:
+loaded62:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal63
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided55
+	JMP     divided64
 
-reciprocal54:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14892,7 +15593,7 @@ reciprocal54:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided55:
+divided64:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -14906,24 +15607,24 @@ divided55:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around56
+	JNE      around65
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored57
+	JMP      stored66
 
-around56:
+around65:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored57:
+stored66:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some50
+	JMP  some59
 
-done51:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14956,36 +15657,111 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned4
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-turn6:
+strand6:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	VMOVUPD      (DX), Y4
+	VMOVUPD      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y2
+	JMP          divided8
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y2
+
+divided8:
+	VCMPPD   $0x07, Y4, Y4, Y5
+	VCMPPD   $0x07, Y2, Y2, Y6
+	VANDPD   Y4, Y5, Y4
+	VANDPD   Y2, Y6, Y2
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y2, Y2
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y2, Y2
+	VMINPD   Y1, Y4, Y3
+	VMINPD   Y1, Y2, Y2
+	VMAXPD   Y0, Y3, Y3
+	VMAXPD   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand15:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block7:
+block13:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near16
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near16:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal17
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
+	JMP     divided18
 
-reciprocal11:
+reciprocal17:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -14993,7 +15769,7 @@ reciprocal11:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided12:
+divided18:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -15007,31 +15783,123 @@ divided12:
 	VMAXPD   Y0, Y4, Y4
 	VMAXPD   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around13
+	JNE      around19
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored14
+	JMP      stored20
 
-around13:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored14:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn12
 
-turns8:
+turns14:
+	TESTQ AX, AX
+	JEQ   none21
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand22:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some23:
+	TESTQ DI, DI
+	JLE   done24
+	CMPQ  DI, $0x00000008
+	JGE   whole25
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole25:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+
+near26:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided28:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near31
+	CMPB     76(CX), $0x00
+	JNE      around29
+
+near31:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored30
+
+around29:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored30:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some23
+
+done24:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand22
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none21:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15058,42 +15926,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block16:
+block33:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks34
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near18:
+near35:
 	XORQ R8, R8
 
-group19:
+group36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded37
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded20:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded38
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded21:
+loaded38:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal39
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided40
 
-reciprocal22:
+reciprocal39:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -15101,7 +15969,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided40:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -15115,51 +15983,51 @@ divided23:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around24
+	JNE      around41
 	VMOVDQU  Y6, (BX)(R8*8)
 	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored25
+	JMP      stored42
 
-around24:
+around41:
 	VMOVNTDQ Y6, (BX)(R8*8)
 	VMOVNTDQ Y7, 32(BX)(R8*8)
 
-stored25:
+stored42:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group19
+	JNE  group36
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block33
 
-blocks17:
-some26:
+blocks34:
+some43:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded28:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded46
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded29:
+loaded46:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal47
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided48
 
-reciprocal30:
+reciprocal47:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -15167,7 +16035,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided48:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -15181,24 +16049,24 @@ divided31:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around32
+	JNE      around49
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored33
+	JMP      stored50
 
-around32:
+around49:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored33:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some43
 
-done27:
+done44:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15488,127 +16356,151 @@ done34:
 	JMP  turn23
 
 turns25:
-some41:
-	TESTQ      AX, AX
-	JLE        done42
-	MOVQ       80(CX), DI
-	TESTQ      DI, DI
-	JEQ        near43
-	PREFETCHT1 (DX)(DI*1)
+	TESTQ AX, AX
+	JEQ   none41
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
-near43:
-	MOVQ 96(CX), DI
-	MOVQ SI, R9
+strand42:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
 
-strand44:
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS 1024(R9), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind46
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	JMP          done45
+some43:
+	TESTQ DI, DI
+	JLE   done44
+	CMPQ  DI, $0x00000010
+	JGE   whole45
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
 
-kind46:
+whole45:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near46
+	PREFETCHT1 (DX)(R11*1)
+
+near46:
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done47
+
+kind48:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done45
+	JMP       done47
 
-done45:
+done47:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal48
+	JNE    reciprocal50
 	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided49
+	VDIVPS Y2, Y5, Y5
+	JMP    divided51
 
-reciprocal48:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
+	VMULPS  Y6, Y5, Y5
 
-divided49:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
+divided51:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
+	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind51
-	VCVTPS2PH $0x00, Y3, X3
-	VCVTPS2PH $0x00, Y2, X2
+	JNE       kind53
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      78(CX), $0x00
+	JNE       near56
 	CMPB      76(CX), $0x00
-	JNE       around52
-	VMOVDQU   X3, (BX)
-	VMOVDQU   X2, 16(BX)
-	JMP       stored53
+	JNE       around54
 
-around52:
-	VMOVNTDQ X3, (BX)
-	VMOVNTDQ X2, 16(BX)
+near56:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored55
 
-stored53:
-	JMP done50
+around54:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-kind51:
-	VPSRLD    $0x10, Y3, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y3, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y2, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y2, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
+stored55:
+	JMP done52
+
+kind53:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near60
 	CMPB      76(CX), $0x00
-	JNE       around55
-	VMOVDQU   Y2, (BX)
-	JMP       stored56
+	JNE       around58
 
-around55:
-	VMOVNTDQ Y2, (BX)
+near60:
+	VMOVDQU Y4, (BX)
+	JMP     stored59
 
-stored56:
-	JMP done50
+around58:
+	VMOVNTDQ Y4, (BX)
 
-done50:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R9
-	DECQ DI
-	JNE  strand44
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	SUBQ 192(CX), BX
+stored59:
+	JMP done52
+
+done52:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
-	SUBQ $0x00000010, AX
-	JMP  some41
+	SUBQ $0x00000010, DI
+	JMP  some43
 
-done42:
+done44:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand42
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none41:
 	DECQ R8
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -15636,34 +16528,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none58
+	JEQ   none62
 	LEAQ  16640(R8), R9
 
-block59:
+block63:
 	CMPQ       AX, $0x00000010
-	JLT        blocks60
+	JLT        blocks64
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near61
+	JEQ        near65
 	PREFETCHT1 (DX)(R10*1)
 
-near61:
+near65:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind67
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done62
+	JMP       done66
 
-kind63:
+kind67:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done62
+	JMP       done66
 
-done62:
+done66:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y10
 	VMOVUPS     8320(R8), Y9
@@ -15681,11 +16573,11 @@ done62:
 	VMULPS      Y11, Y7, Y6
 	VFMADD231PS Y9, Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded65
+	JEQ         loaded69
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded65:
+loaded69:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -15695,23 +16587,23 @@ loaded65:
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
 	CMPB      273(CX), $0x00
-	JNE       kind67
+	JNE       kind71
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around72
 	VMOVDQU   X7, (BX)
 	VMOVDQU   X6, 16(BX)
-	JMP       stored69
+	JMP       stored73
 
-around68:
+around72:
 	VMOVNTDQ X7, (BX)
 	VMOVNTDQ X6, 16(BX)
 
-stored69:
-	JMP done66
+stored73:
+	JMP done70
 
-kind67:
+kind71:
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y7, Y8, Y8
@@ -15729,17 +16621,17 @@ kind67:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around75
 	VMOVDQU   Y6, (BX)
-	JMP       stored72
+	JMP       stored76
 
-around71:
+around75:
 	VMOVNTDQ Y6, (BX)
 
-stored72:
-	JMP done66
+stored76:
+	JMP done70
 
-done66:
+done70:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -15747,37 +16639,37 @@ done66:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block59
+	JMP  block63
 
-blocks60:
-none58:
+blocks64:
+none62:
 	CMPQ         AX, $0x00000200
-	JLT          divide73
+	JLT          divide77
 	CMPB         72(CX), $0x00
-	JNE          divide73
+	JNE          divide77
 	CMPB         73(CX), $0x00
-	JNE          divide73
+	JNE          divide77
 	CMPB         75(CX), $0x00
-	JNE          divide73
+	JNE          divide77
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide73
+	JHI          divide77
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide73
+	JHI          divide77
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide73
+	JHI          divide77
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide73
+	JNE          divide77
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15787,31 +16679,31 @@ none58:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block74:
+block78:
 	CMPQ       AX, $0x00000010
-	JLT        blocks75
+	JLT        blocks79
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near76
+	JEQ        near80
 	PREFETCHT1 (DX)(R8*1)
 
-near76:
+near80:
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind82
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done77
+	JMP       done81
 
-kind78:
+kind82:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done77
+	JMP       done81
 
-done77:
+done81:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -15829,23 +16721,23 @@ done77:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        273(CX), $0x00
-	JNE         kind81
+	JNE         kind85
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around82
+	JNE         around86
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored83
+	JMP         stored87
 
-around82:
+around86:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored83:
-	JMP done80
+stored87:
+	JMP done84
 
-kind81:
+kind85:
 	VPSRLD    $0x10, Y11, Y12
 	VPAND     all32_1<>+0(SB), Y12, Y12
 	VPADDD    Y11, Y12, Y12
@@ -15863,74 +16755,74 @@ kind81:
 	VPACKUSDW Y11, Y10, Y10
 	VPERMQ    $0xd8, Y10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   Y10, (BX)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ Y10, (BX)
 
-stored86:
-	JMP done80
+stored90:
+	JMP done84
 
-done80:
+done84:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block74
+	JMP  block78
 
-blocks75:
-divide73:
-block87:
+blocks79:
+divide77:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks88
+	JLT        blocks92
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near89
+	JEQ        near93
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near89:
+near93:
 	XORQ R8, R8
 
-group90:
+group94:
 	CMPB    72(CX), $0x00
-	JEQ     loaded91
+	JEQ     loaded95
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded91:
+loaded95:
 	CMPB    73(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded96
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded92:
+loaded96:
 	CMPB      273(CX), $0x00
-	JNE       kind94
+	JNE       kind98
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done93
+	JMP       done97
 
-kind94:
+kind98:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done93
+	JMP       done97
 
-done93:
+done97:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal100
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided97
+	JMP    divided101
 
-reciprocal96:
+reciprocal100:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15938,7 +16830,7 @@ reciprocal96:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided97:
+divided101:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -15952,23 +16844,23 @@ divided97:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind99
+	JNE       kind103
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around100
+	JNE       around104
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored101
+	JMP       stored105
 
-around100:
+around104:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored101:
-	JMP done98
+stored105:
+	JMP done102
 
-kind99:
+kind103:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -15986,66 +16878,66 @@ kind99:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around107
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored104
+	JMP       stored108
 
-around103:
+around107:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored104:
-	JMP done98
+stored108:
+	JMP done102
 
-done98:
+done102:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group90
+	JNE  group94
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block87
+	JMP  block91
 
-blocks88:
-some105:
+blocks92:
+some109:
 	TESTQ   AX, AX
-	JLE     done106
+	JLE     done110
 	CMPB    72(CX), $0x00
-	JEQ     loaded107
+	JEQ     loaded111
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded107:
+loaded111:
 	CMPB    73(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded112
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded108:
+loaded112:
 	CMPB      273(CX), $0x00
-	JNE       kind110
+	JNE       kind114
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done109
+	JMP       done113
 
-kind110:
+kind114:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done109
+	JMP       done113
 
-done109:
+done113:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal112
+	JNE    reciprocal116
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided113
+	JMP    divided117
 
-reciprocal112:
+reciprocal116:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16053,7 +16945,7 @@ reciprocal112:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided113:
+divided117:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16067,23 +16959,23 @@ divided113:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind115
+	JNE       kind119
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around116
+	JNE       around120
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored117
+	JMP       stored121
 
-around116:
+around120:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored117:
-	JMP done114
+stored121:
+	JMP done118
 
-kind115:
+kind119:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -16101,25 +16993,25 @@ kind115:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around119
+	JNE       around123
 	VMOVDQU   Y6, (BX)
-	JMP       stored120
+	JMP       stored124
 
-around119:
+around123:
 	VMOVNTDQ Y6, (BX)
 
-stored120:
-	JMP done114
+stored124:
+	JMP done118
 
-done114:
+done118:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some105
+	JMP  some109
 
-done106:
+done110:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -2339,25 +2339,109 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 240(CX)
+	MOVQ  SI, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000040
+	JLT   aligned4
+	MOVQ  SI, R8
+	NEGQ  R8
+	ANDQ  $0x3f, R8
+	SHRQ  $0x02, R8
+	TESTQ R8, R8
+	JEQ   aligned4
+	SUBQ  R8, AX
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
-turn6:
+strand6:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 1024(R11), Y3
+	VMOVUPS      (BX), Y4
+	VMOVUPS      32(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y3
+	VCMPPS   $0x1d, Y0, Y4, Y5
+	VCMPPS   $0x1d, Y0, Y3, Y6
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y3, Y3
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y3, Y6, Y3
+	VMOVUPS  (DX), Y5
+	VMOVUPS  32(DX), Y6
+	VDIVPS   Y2, Y5, Y5
+	VDIVPS   Y2, Y6, Y2
+	VANDPS   Y5, Y4, Y4
+	VANDPS   Y2, Y3, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y2, 32(SI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y2, 32(SI)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	LEAQ (DX)(R8*4), DX
+	SUBQ 160(CX), BX
+	LEAQ (BX)(R8*4), BX
+	SUBQ 192(CX), SI
+	LEAQ (SI)(R8*4), SI
+
+aligned4:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns14
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand9:
+strand15:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block7:
+block13:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near16
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2367,19 +2451,19 @@ block7:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near10:
+near16:
 	XORQ R12, R12
 
-group11:
+group17:
 	VMOVUPS (BX)(R12*4), Y4
 	VMOVUPS 32(BX)(R12*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal12
+	JNE     reciprocal18
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided13
+	JMP     divided19
 
-reciprocal12:
+reciprocal18:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2387,7 +2471,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided19:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2405,62 +2489,75 @@ divided13:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around14
+	JNE      around20
 	VMOVDQU  Y4, (SI)(R12*4)
 	VMOVDQU  Y5, 32(SI)(R12*4)
-	JMP      stored15
+	JMP      stored21
 
-around14:
+around20:
 	VMOVNTDQ Y4, (SI)(R12*4)
 	VMOVNTDQ Y5, 32(SI)(R12*4)
 
-stored15:
+stored21:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
-	JNE  group11
+	JNE  group17
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block7
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn12
 
-turns8:
-some16:
-	TESTQ      AX, AX
-	JLE        done17
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near18
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+turns14:
+	TESTQ AX, AX
+	JEQ   none22
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
-near18:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+strand23:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 1024(R11), Y3
+	MOVQ         AX, R8
 
-strand19:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y5
-	JMP          divided21
+some24:
+	TESTQ R8, R8
+	JLE   done25
+	CMPQ  R8, $0x00000010
+	JGE   whole26
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*4), BX
+	LEAQ  (SI)(R8*4), SI
+	MOVQ  $0x00000010, R8
 
-reciprocal20:
+whole26:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near27
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near27:
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal28
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided29
+
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2468,56 +2565,65 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided29:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y3
-	VCMPPS   $0x1d, Y0, Y4, Y5
-	VCMPPS   $0x1d, Y0, Y3, Y6
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
 	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y3, Y3
-	VANDPS   Y4, Y5, Y4
-	VANDPS   Y3, Y6, Y3
-	VMOVUPS  (DX), Y5
-	VMOVUPS  32(DX), Y6
-	VDIVPS   Y2, Y5, Y5
-	VDIVPS   Y2, Y6, Y2
-	VANDPS   Y5, Y4, Y4
-	VANDPS   Y2, Y3, Y2
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  (DX), Y6
+	VMOVUPS  32(DX), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near32
 	CMPB     76(CX), $0x00
-	JNE      around22
-	VMOVDQU  Y4, (SI)
-	VMOVDQU  Y2, 32(SI)
-	JMP      stored23
+	JNE      around30
 
-around22:
+near32:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored31
+
+around30:
 	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y2, 32(SI)
+	VMOVNTDQ Y5, 32(SI)
 
-stored23:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R10
-	DECQ R8
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored31:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
-	SUBQ $0x00000010, AX
-	JMP  some16
+	SUBQ $0x00000010, R8
+	JMP  some24
 
-done17:
+done25:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x04, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R11
+	DECQ   R10
+	JNE    strand23
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none22:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2547,12 +2653,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block25:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks35
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near27
+	JEQ        near36
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2562,31 +2668,31 @@ block25:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near27:
+near36:
 	XORQ R9, R9
 
-group28:
+group37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded38
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded29:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded39
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded30:
+loaded39:
 	VMOVUPS (BX)(R9*4), Y6
 	VMOVUPS 32(BX)(R9*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal40
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided32
+	JMP     divided41
 
-reciprocal31:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2594,7 +2700,7 @@ reciprocal31:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided32:
+divided41:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2612,52 +2718,52 @@ divided32:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around33
+	JNE      around42
 	VMOVDQU  Y6, (SI)(R9*4)
 	VMOVDQU  Y7, 32(SI)(R9*4)
-	JMP      stored34
+	JMP      stored43
 
-around33:
+around42:
 	VMOVNTDQ Y6, (SI)(R9*4)
 	VMOVNTDQ Y7, 32(SI)(R9*4)
 
-stored34:
+stored43:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group28
+	JNE  group37
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block34
 
-blocks26:
-some35:
+blocks35:
+some44:
 	TESTQ   AX, AX
-	JLE     done36
+	JLE     done45
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded46
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded37:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded47
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded38:
+loaded47:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal48
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided49
 
-reciprocal39:
+reciprocal48:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2665,7 +2771,7 @@ reciprocal39:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided40:
+divided49:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2683,25 +2789,25 @@ divided40:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around50
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored42
+	JMP      stored51
 
-around41:
+around50:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored42:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some35
+	JMP  some44
 
-done36:
+done45:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2737,38 +2843,35 @@ TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 240(CX)
+	MOVQ  SI, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned4
+	CMPQ  AX, $0x00000008
+	JLT   aligned4
+	MOVQ  SI, R8
+	NEGQ  R8
+	ANDQ  $0x3f, R8
+	SHRQ  $0x03, R8
+	TESTQ R8, R8
+	JEQ   aligned4
+	SUBQ  R8, AX
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
-
-strand9:
+strand6:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
-	MOVQ         104(CX), R8
+	VMOVUPD      (BX), Y4
+	VMOVUPD      32(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal7
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y5
+	JMP          divided8
 
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-
-near10:
-	VMOVUPD (BX), Y4
-	VMOVUPD 32(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal11
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
-
-reciprocal11:
+reciprocal7:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -2776,7 +2879,94 @@ reciprocal11:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided12:
+divided8:
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y3
+	VCMPPD   $0x1d, Y0, Y4, Y5
+	VCMPPD   $0x1d, Y0, Y3, Y6
+	VCMPPD   $0x12, Y1, Y4, Y4
+	VCMPPD   $0x12, Y1, Y3, Y3
+	VANDPD   Y4, Y5, Y4
+	VANDPD   Y3, Y6, Y3
+	VMOVUPD  (DX), Y5
+	VMOVUPD  32(DX), Y6
+	VDIVPD   Y2, Y5, Y5
+	VDIVPD   Y2, Y6, Y2
+	VANDPD   Y5, Y4, Y4
+	VANDPD   Y2, Y3, Y2
+	CMPB     78(CX), $0x00
+	JNE      near11
+	CMPB     76(CX), $0x00
+	JNE      around9
+
+near11:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y2, 32(SI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y2, 32(SI)
+
+stored10:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand6
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	LEAQ (DX)(R8*8), DX
+	SUBQ 160(CX), BX
+	LEAQ (BX)(R8*8), BX
+	SUBQ 192(CX), SI
+	LEAQ (SI)(R8*8), SI
+
+aligned4:
+turn12:
+	CMPQ AX, 104(CX)
+	JLT  turns14
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand15:
+	VBROADCASTSD (R11), Y2
+	VBROADCASTSD 1024(R11), Y3
+	MOVQ         104(CX), R8
+
+block13:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near16
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near16:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided18
+
+reciprocal17:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided18:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -2794,34 +2984,138 @@ divided12:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around13
+	JNE      around19
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored14
+	JMP      stored20
 
-around13:
+around19:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored14:
+stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JNE  block7
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn12
 
-turns8:
+turns14:
+	TESTQ AX, AX
+	JEQ   none21
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
+
+strand22:
+	VBROADCASTSD (R11), Y2
+	VBROADCASTSD 1024(R11), Y3
+	MOVQ         AX, R8
+
+some23:
+	TESTQ R8, R8
+	JLE   done24
+	CMPQ  R8, $0x00000008
+	JGE   whole25
+	SUBQ  $0x00000008, R8
+	LEAQ  (DX)(R8*8), DX
+	LEAQ  (BX)(R8*8), BX
+	LEAQ  (SI)(R8*8), SI
+	MOVQ  $0x00000008, R8
+
+whole25:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near26
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near26:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal27
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided28
+
+reciprocal27:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided28:
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VCMPPD   $0x1d, Y0, Y4, Y6
+	VCMPPD   $0x1d, Y0, Y5, Y7
+	VCMPPD   $0x12, Y1, Y4, Y4
+	VCMPPD   $0x12, Y1, Y5, Y5
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VMOVUPD  (DX), Y6
+	VMOVUPD  32(DX), Y7
+	VDIVPD   Y2, Y6, Y6
+	VDIVPD   Y2, Y7, Y7
+	VANDPD   Y6, Y4, Y4
+	VANDPD   Y7, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near31
+	CMPB     76(CX), $0x00
+	JNE      around29
+
+near31:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored30
+
+around29:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored30:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	SUBQ $0x00000008, R8
+	JMP  some23
+
+done24:
+	IMUL3Q $0x08, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x08, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000008, R11
+	DECQ   R10
+	JNE    strand22
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none21:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2851,12 +3145,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block16:
+block33:
 	CMPQ       AX, $0x00000020
-	JLT        blocks17
+	JLT        blocks34
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near18
+	JEQ        near35
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2866,31 +3160,31 @@ block16:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near18:
+near35:
 	XORQ R9, R9
 
-group19:
+group36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded37
 	VMOVUPD (DI)(R9*8), Y0
 	VMOVUPD 32(DI)(R9*8), Y1
 
-loaded20:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded38
 	VMOVUPD (R8)(R9*8), Y2
 	VMOVUPD 32(R8)(R9*8), Y3
 
-loaded21:
+loaded38:
 	VMOVUPD (BX)(R9*8), Y6
 	VMOVUPD 32(BX)(R9*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal39
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided23
+	JMP     divided40
 
-reciprocal22:
+reciprocal39:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -2898,7 +3192,7 @@ reciprocal22:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided23:
+divided40:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -2916,52 +3210,52 @@ divided23:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around24
+	JNE      around41
 	VMOVDQU  Y6, (SI)(R9*8)
 	VMOVDQU  Y7, 32(SI)(R9*8)
-	JMP      stored25
+	JMP      stored42
 
-around24:
+around41:
 	VMOVNTDQ Y6, (SI)(R9*8)
 	VMOVNTDQ Y7, 32(SI)(R9*8)
 
-stored25:
+stored42:
 	ADDQ $0x00000008, R9
 	CMPQ R9, $0x00000020
-	JNE  group19
+	JNE  group36
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block16
+	JMP  block33
 
-blocks17:
-some26:
+blocks34:
+some43:
 	TESTQ   AX, AX
-	JLE     done27
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded45
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded28:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded46
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded29:
+loaded46:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal47
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided31
+	JMP     divided48
 
-reciprocal30:
+reciprocal47:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -2969,7 +3263,7 @@ reciprocal30:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided31:
+divided48:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -2987,25 +3281,25 @@ divided31:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around32
+	JNE      around49
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored33
+	JMP      stored50
 
-around32:
+around49:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored33:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  some26
+	JMP  some43
 
-done27:
+done44:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3197,45 +3491,58 @@ done20:
 	JMP  turn6
 
 turns8:
-some27:
-	TESTQ      AX, AX
-	JLE        done28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
+	TESTQ AX, AX
+	JEQ   none27
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
-near29:
-	MOVQ 96(CX), R8
-	MOVQ DI, R10
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 1024(R11), Y3
+	MOVQ         AX, R8
 
-strand30:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind32
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	JMP          done31
+some29:
+	TESTQ R8, R8
+	JLE   done30
+	CMPQ  R8, $0x00000010
+	JGE   whole31
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*2), BX
+	LEAQ  (SI)(R8*2), SI
+	MOVQ  $0x00000010, R8
 
-kind32:
+whole31:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near32
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (BX), Y4
+	VCVTPH2PS 16(BX), Y5
+	JMP       done33
+
+kind34:
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done31
+	JMP       done33
 
-done31:
+done33:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal34
+	JNE    reciprocal36
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided35
+	JMP    divided37
 
-reciprocal34:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3243,105 +3550,118 @@ reciprocal34:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided35:
+divided37:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y3
-	VCMPPS    $0x1d, Y0, Y4, Y5
-	VCMPPS    $0x1d, Y0, Y3, Y6
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
 	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y3, Y3
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y3, Y6, Y3
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind37
-	VCVTPH2PS (DX), Y5
-	VCVTPH2PS 16(DX), Y6
-	JMP       done36
+	JNE       kind39
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done38
 
-kind37:
-	VPMOVZXWD (DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX), Y6
+kind39:
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
-	JMP       done36
+	VMOVAPS   Y7, Y7
+	JMP       done38
 
-done36:
-	VDIVPS    Y2, Y5, Y5
-	VDIVPS    Y2, Y6, Y2
-	VANDPS    Y5, Y4, Y4
-	VANDPS    Y2, Y3, Y2
+done38:
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind40
-	VCVTPS2PH $0x00, Y4, X3
-	VCVTPS2PH $0x00, Y2, X2
+	JNE       kind42
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      78(CX), $0x00
+	JNE       near45
 	CMPB      76(CX), $0x00
-	JNE       around41
-	VMOVDQU   X3, (SI)
-	VMOVDQU   X2, 16(SI)
-	JMP       stored42
+	JNE       around43
 
-around41:
-	VMOVNTDQ X3, (SI)
-	VMOVNTDQ X2, 16(SI)
+near45:
+	VMOVDQU X4, (SI)
+	VMOVDQU X5, 16(SI)
+	JMP     stored44
 
-stored42:
-	JMP done39
+around43:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
 
-kind40:
-	VPSRLD    $0x10, Y4, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y4, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y2, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+stored44:
+	JMP done41
+
+kind42:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
 	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y3, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y2, (SI)
-	JMP       stored45
+	JNE       around47
 
-around44:
-	VMOVNTDQ Y2, (SI)
+near49:
+	VMOVDQU Y4, (SI)
+	JMP     stored48
 
-stored45:
-	JMP done39
+around47:
+	VMOVNTDQ Y4, (SI)
 
-done39:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R10
-	DECQ R8
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
+stored48:
+	JMP done41
+
+done41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
-	SUBQ $0x00000010, AX
-	JMP  some27
+	SUBQ $0x00000010, R8
+	JMP  some29
 
-done28:
+done30:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   160(CX), BX
+	SUBQ   R8, BX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), SI
+	SUBQ   R8, SI
+	ADDQ   136(CX), DX
+	ADDQ   168(CX), BX
+	ADDQ   200(CX), SI
+	ADDQ   $0x00000004, R11
+	DECQ   R10
+	JNE    strand28
+	SUBQ   144(CX), DX
+	SUBQ   176(CX), BX
+	SUBQ   208(CX), SI
+
+none27:
 	DECQ R9
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -3371,56 +3691,56 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block47:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks52
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near49:
+near53:
 	XORQ R9, R9
 
-group50:
+group54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded55
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded51:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded56
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded52:
+loaded56:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind58
 	VCVTPH2PS (BX)(R9*2), Y6
 	VCVTPH2PS 16(BX)(R9*2), Y7
-	JMP       done53
+	JMP       done57
 
-kind54:
+kind58:
 	VPMOVZXWD (BX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done53
+	JMP       done57
 
-done53:
+done57:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal60
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided57
+	JMP    divided61
 
-reciprocal56:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3428,7 +3748,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided61:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3440,43 +3760,43 @@ divided57:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind59
+	JNE       kind63
 	VCVTPH2PS (DX)(R9*2), Y8
 	VCVTPH2PS 16(DX)(R9*2), Y9
-	JMP       done58
+	JMP       done62
 
-kind59:
+kind63:
 	VPMOVZXWD (DX)(R9*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R9*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done58
+	JMP       done62
 
-done58:
+done62:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind66
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around67
 	VMOVDQU   X6, (SI)(R9*2)
 	VMOVDQU   X7, 16(SI)(R9*2)
-	JMP       stored64
+	JMP       stored68
 
-around63:
+around67:
 	VMOVNTDQ X6, (SI)(R9*2)
 	VMOVNTDQ X7, 16(SI)(R9*2)
 
-stored64:
-	JMP done61
+stored68:
+	JMP done65
 
-kind62:
+kind66:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -3494,67 +3814,67 @@ kind62:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around70
 	VMOVDQU   Y6, (SI)(R9*2)
-	JMP       stored67
+	JMP       stored71
 
-around66:
+around70:
 	VMOVNTDQ Y6, (SI)(R9*2)
 
-stored67:
-	JMP done61
+stored71:
+	JMP done65
 
-done61:
+done65:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group50
+	JNE  group54
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block51
 
-blocks48:
-some68:
+blocks52:
+some72:
 	TESTQ   AX, AX
-	JLE     done69
+	JLE     done73
 	CMPB    72(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded74
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded70:
+loaded74:
 	CMPB    73(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded75
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded71:
+loaded75:
 	CMPB      273(CX), $0x00
-	JNE       kind73
+	JNE       kind77
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	JMP       done72
+	JMP       done76
 
-kind73:
+kind77:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done72
+	JMP       done76
 
-done72:
+done76:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal75
+	JNE    reciprocal79
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided76
+	JMP    divided80
 
-reciprocal75:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3562,7 +3882,7 @@ reciprocal75:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided76:
+divided80:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3574,43 +3894,43 @@ divided76:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind82
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
-	JMP       done77
+	JMP       done81
 
-kind78:
+kind82:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done77
+	JMP       done81
 
-done77:
+done81:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind85
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around86
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored83
+	JMP       stored87
 
-around82:
+around86:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored83:
-	JMP done80
+stored87:
+	JMP done84
 
-kind81:
+kind85:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -3628,26 +3948,26 @@ kind81:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around89
 	VMOVDQU   Y6, (SI)
-	JMP       stored86
+	JMP       stored90
 
-around85:
+around89:
 	VMOVNTDQ Y6, (SI)
 
-stored86:
-	JMP done80
+stored90:
+	JMP done84
 
-done80:
+done84:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some68
+	JMP  some72
 
-done69:
+done73:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

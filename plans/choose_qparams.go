@@ -102,7 +102,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 			fold.choose = pickSupport(cpu.DynamicQuantizeRows[C](), t)
 		}
 		if fold.choose != nil {
-			fold.short = func(isa cpu.ISA, n int64) bool { return n < shortestChoice }
+			fold.short = func(_ *groupedPlan, _ *layout, n int64) bool { return n < shortestChoice }
 		}
 	}
 	pl.run = (&reduction[C]{f, minMax, fold, quantize}).run()

@@ -16,9 +16,9 @@ type folder[C cpu.Compute] struct {
 	// each element; or extremes needs no kernel.
 	sums     cpu.GroupSums[C]
 	extremes cpu.GroupExtremes[C]
-	short    func(isa cpu.ISA, n int64) bool // of how many elements this pays
-	gathered int64                           // of how many elements runs are gathered
-	anyOrder bool                            // of a group's elements
+	short    func(f *groupedPlan, l *layout, n int64) bool // of how many elements, in groups that lie so, this pays
+	gathered int64                                         // of how many elements runs are gathered
+	anyOrder bool                                          // of a group's elements
 	finish   finisher[C]
 	// choose does all for groups of a run each, if there is a way to, but store
 	// their results.

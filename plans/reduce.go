@@ -134,7 +134,7 @@ func (r *reduction[C]) longestCall() int64 {
 // between them, or within.
 func (r *reduction[C]) isShort(c *call, way int) bool {
 	n := c.members.count()
-	return !oneByOne && n <= longestShortGroup && (way > inGroupRuns || way == inGroupRuns && r.fold.short(r.isa, n))
+	return !oneByOne && n <= longestShortGroup && (way > inGroupRuns || way == inGroupRuns && r.fold.short(r.groupedPlan, &c.groups, n))
 }
 
 // runUnpacked makes the run of an op with packed codes, which are unpacked first where

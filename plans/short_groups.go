@@ -1,6 +1,9 @@
 package plans
 
-import "github.com/isobit-ml/isobit/cpu"
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Groups of few elements that lie one after the other, such as runs of 32 along
 // a row: for each, a kernel's call, fold and results would cost more than its
@@ -15,20 +18,26 @@ const (
 
 // shortSum reports whether sums of groups of n elements are faster so: where a
 // call of a kernel does not take many such runs, and for 32 elements, whose
-// accumulators a kernel sums (cpu.GroupSums).
-func shortSum(isa cpu.ISA, n int64) bool {
-	return n <= longestShortSum && !isa.TakesRuns(n) || n == 32
+// accumulators a kernel sums (cpu.GroupSums). Those of f64 take long to fold.
+func shortSum(f *groupedPlan, l *layout, n int64) bool {
+	least := int64(0)
+	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
+		least = 48
+	}
+	return n <= longestShortSum && (n < least || !f.takesRuns(l, n)) || n == 32
 }
 
 // shortExtremes is shortSum for extremes.
-func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup || !isa.TakesRuns(n) }
+func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {
+	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, true)
+}
 
 // tryShortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.
-func (f *groupedPlan) tryShortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
+func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layout, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
+	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f, g, n) || m.dims > 1 || g.size[inner] < 2 {
 		return 0
 	}
 	for k := range kernelOperands {

@@ -41,7 +41,7 @@ func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
+	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.takesRuns(l, l.size[inner]) {
 		return rest
 	}
 	switch {
@@ -83,6 +83,22 @@ func (f *groupedPlan) placesToRead() int {
 		return cpu.MaxStrands / 2
 	}
 	return cpu.MaxStrands
+}
+
+// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements.
+func (f *groupedPlan) takesRuns(l *layout, n int64) bool {
+	return f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
+}
+
+// replaces reports whether results take the place of elements.
+func (f *groupedPlan) replaces(l *layout) bool {
+	out := l.start[firstOutput]
+	for k := range firstOutput {
+		if out != nil && f.hasData(l, k) && l.start[k] == out {
+			return true
+		}
+	}
+	return false
 }
 
 // tooShort reports whether runs of n elements are better taken in tiles.

@@ -135,6 +135,10 @@ func (o *op) step(isa *isa, v variant) int {
 // hasStrands reports whether kernels for some types take strands.
 func (o *op) hasStrands(v variant) bool { return v.code == nil }
 
+// repeats reports whether the last step of a run may begin with elements that were handled before, where there are no
+// masks. Extremes of them would be those of other lanes, too, which accumulators beside them may be.
+func (o *op) repeats(isa *isa) bool { return !isa.masks && o.held == nil }
+
 // hasRows reports whether kernels take many rows whose elements have parameters of
 // their own, the same in each row.
 func (o *op) hasRows() bool { return o.sums == 0 && !o.chooses }

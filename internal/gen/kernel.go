@@ -30,6 +30,8 @@ type kernel struct {
 	at       int          // of the group, in elements from the pointers
 	index    reg.Register // the same in a loop over groups, or nil
 	tail     reg.OpmaskVirtual
+	repeats  bool           // the last group of a run may begin with elements that were handled before
+	left     reg.VecVirtual // then: how many are left, in every lane, or nil
 	call     reg.GPVirtual
 	halfKind operand.Mem // which type elements of 16 bits have: its number in anyHalf
 	kind     operand.Mem // and codes, of those that their type stands for

@@ -55,13 +55,14 @@ func (k *kernel) rest(n reg.GPVirtual, block int) {
 }
 
 // some handles less than a block, a step at a time: a vector under a mask, or,
-// where there are no masks, a group.
+// where there are no masks, a group, the last of which may begin with elements
+// that were handled before.
 func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 	c, group := k.c, k.group
 	step := group * k.lanes
 	if k.isa.masks {
 		step, k.group = k.lanes, 1
-	} else if step == block {
+	} else if step == block && !k.repeats {
 		return
 	}
 	loop, done := k.newLabel("some"), k.newLabel("done")
@@ -70,11 +71,33 @@ func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 	if k.isa.masks {
 		k.maskTail(n)
 	}
+	if k.repeats {
+		k.stepBack(n, step)
+	}
 	body(step)
 	c.SUBQ(operand.U32(step), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
 	k.group, k.tail = group, nil
+}
+
+// stepBack moves back to a whole step, where n is less. Accumulators move along.
+func (k *kernel) stepBack(n reg.GPVirtual, step int) {
+	c, whole := k.c, k.newLabel("whole")
+	if k.op.sums > 0 {
+		k.left = k.vector()
+		c.VMOVQ(n, k.left.AsX())
+		k.emit(either(k.double(), "VPBROADCASTQ", "VPBROADCASTD"), k.left.AsX(), k.left)
+	}
+	branch(c.CMPQ, n, operand.U32(step), c.JGE, whole)
+	c.SUBQ(operand.U32(step), n)
+	back := func(name string, size int) {
+		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: n, Scale: uint8(size)}, k.ptr[name])
+	}
+	k.forData(func(name string, t *storage) { back(name, t.size) })
+	k.forSums(func(name string) { back(name, k.compute.size) })
+	c.MOVQ(operand.U32(step), n)
+	c.Label(whole)
 }
 
 // row begins a row of elements.

@@ -33,7 +33,14 @@ func (k *kernel) write(t *storage, packed []reg.Register) {
 		return
 	}
 	around, done := k.newLabel("around"), k.newLabel("stored")
-	k.jumpIf("stream", around)
+	if k.repeats { // what need not begin at a multiple of a register
+		near := k.newLabel("near")
+		k.jumpIf("heads", near)
+		k.jumpIf("stream", around)
+		k.c.Label(near)
+	} else {
+		k.jumpIf("stream", around)
+	}
 	k.put(packed, to)
 	k.c.JMP(operand.LabelRef(done))
 	k.c.Label(around)

@@ -46,7 +46,11 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	}
 	rest, aligned, some := c.GP64(), k.newLabel("aligned"), k.newLabel("some")
 	if heads {
-		k.head(n, rest, aligned, some)
+		if k.isa.masks {
+			k.head(n, rest, aligned, some)
+		} else {
+			k.headStep(n, params, block, aligned)
+		}
 		c.Label(aligned)
 	}
 	if quick {
@@ -61,7 +65,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 		c.Label(some)
 		k.someOfStrands(n, params, block)
 	}
-	if heads {
+	if heads && k.isa.masks {
 		k.endHead(n, rest, aligned)
 	}
 	c.DECQ(steps)
@@ -80,6 +84,10 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 // someOfStrands handles a few elements of each strand.
 func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
 	c := k.c
+	if !k.isa.masks {
+		k.endOfStrands(n, params, block)
+		return
+	}
 	k.some(n, block, func(elements int) {
 		k.prefetch(elements)
 		k.eachStrand(params, func() {
@@ -92,10 +100,36 @@ func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
 	})
 }
 
+// endOfStrands is someOfStrands without masks: of each strand the last elements, one step after the other.
+func (k *kernel) endOfStrands(n, params reg.GPVirtual, block int) {
+	c, none, left := k.c, k.newLabel("none"), k.c.GP64()
+	branch(c.TESTQ, n, n, c.JEQ, none)
+	k.repeats = k.op.repeats(k.isa)
+	k.eachStrand(params, func() {
+		c.MOVQ(n, left)
+		k.some(left, block, func(elements int) {
+			k.prefetch(elements)
+			k.op.body(k)
+			k.advanceData(elements)
+			k.forSums(func(name string) { c.ADDQ(operand.U32(elements*k.compute.size), k.ptr[name]) })
+		})
+		k.forData(func(name string, t *storage) { // as if it had been a visit
+			bytes := c.GP64()
+			c.IMUL3Q(operand.Imm(uint64(t.size)), n, bytes)
+			c.ADDQ(k.field(name+"Visit"), k.ptr[name])
+			c.SUBQ(bytes, k.ptr[name])
+		})
+	})
+	k.repeats, k.left = false, nil
+	c.Label(none)
+}
+
 // hasHeads reports whether kernels store around the caches in runs that do not
-// begin at a cache line. Sums would have to be rotated to begin there, too.
+// begin at a cache line. Sums would have to be rotated to begin there, too. Without masks a step is as long as the
+// longest head.
 func (o *op) hasHeads(isa *isa, v variant) bool {
-	return o.hasStrands(v) && isa.masks && o.sums == 0 && v.out != nil
+	has := o.hasStrands(v) && o.sums == 0 && v.out != nil
+	return has && (isa.masks || o.step(isa, v)*v.out.size >= 64)
 }
 
 // head makes n the number of elements before the first cache line of a run, which lies
@@ -105,10 +139,7 @@ func (k *kernel) head(n, rest reg.GPVirtual, aligned, some string) {
 	c, count := k.c, k.c.GP64()
 	c.MOVQ(operand.I32(-1), rest)
 	k.jumpUnless("heads", aligned)
-	c.MOVQ(k.ptr["out"], count)
-	c.NEGQ(count)
-	c.ANDQ(operand.Imm(63), count)
-	c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(k.out.size)))), count)
+	k.beforeLine(count)
 	c.CMPQ(count, n)
 	c.CMOVQGT(n, count)
 	c.SUBQ(count, n)
@@ -129,6 +160,35 @@ func (k *kernel) endHead(n, rest reg.GPVirtual, aligned string) {
 	c.MOVQ(operand.I32(-1), rest)
 	c.JMP(operand.LabelRef(aligned))
 	c.Label(whole)
+}
+
+// headStep handles, without masks, what comes before the first cache line of a run: a whole step, which goes on
+// behind that. Runs of less than a block are not stored around the caches.
+func (k *kernel) headStep(n, params reg.GPVirtual, block int, aligned string) {
+	c, count := k.c, k.c.GP64()
+	k.jumpUnless("heads", aligned)
+	branch(c.CMPQ, n, operand.U32(block), c.JLT, aligned)
+	k.beforeLine(count)
+	branch(c.TESTQ, count, count, c.JEQ, aligned)
+	c.SUBQ(count, n)
+	k.repeats = true
+	k.eachStrand(params, func() {
+		k.op.body(k)
+		k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Visit"), k.ptr[name]) })
+	})
+	k.repeats = false
+	k.forData(func(name string, t *storage) {
+		c.SUBQ(k.field(name+"Visit"), k.ptr[name])
+		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: count, Scale: uint8(t.size)}, k.ptr[name])
+	})
+}
+
+// beforeLine counts the elements before the first cache line of the output.
+func (k *kernel) beforeLine(count reg.GPVirtual) {
+	k.c.MOVQ(k.ptr["out"], count)
+	k.c.NEGQ(count)
+	k.c.ANDQ(operand.Imm(63), count)
+	k.c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(k.out.size)))), count)
 }
 
 // strandBlocks handles all whole turns of a step.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
@@ -79,8 +80,27 @@ func (k *kernel) fold(sum int, next func(old value) value) {
 	}
 }
 
+// fresh returns terms where a group's elements have not been handled before, the last ones, else +0.
+func (k *kernel) fresh(terms value) value {
+	to := k.newValue()
+	for i := range to {
+		var after []operand.Constant // how many come after an element
+		for lane := range k.lanes {
+			n := (k.group-i)*k.lanes - 1 - lane
+			after = append(after, either[operand.Constant](k.double(), operand.U64(n), operand.U32(n)))
+		}
+		name := fmt.Sprintf("after%d_%d", 8*k.compute.size, k.group-i)
+		k.emit(either(k.double(), "VPCMPGTQ", "VPCMPGTD"), k.table(name, after...), k.left, to[i])
+		k.emit(k.ps("VAND"), terms[i], to[i], to[i])
+	}
+	return to
+}
+
 // accumulate adds terms to a sum, where a mask holds, if there is one.
 func (k *kernel) accumulate(sum int, where mask, terms value) {
+	if k.left != nil {
+		terms = k.fresh(terms)
+	}
 	if k.held == nil {
 		if where != nil {
 			terms = k.keep(where, terms) // no sum is ever -0
