@@ -213,6 +213,8 @@ def test_nothing_leaks():
     dtype, leaf = torch.int8, draw(4, 6).requires_grad_()
     array, odd = numpy.zeros((4, 6), numpy.int8), x.cfloat()
     plan = isobit.Plan("quantize_per_channel x=f32[4,6] zero_point=f32 q=s8 axis=0 qmin=-8 qmax=7")
+    # From Python 3.12 on these are immortal: what is compiled for 3.11's stable ABI counts them, Python does not.
+    counted = (None, NotImplemented) if sys.version_info < (3, 12) else ()
 
     def calls():
         isobit.quantize_per_channel(x, s, z, 0, -8, 7, dtype)
@@ -236,9 +238,7 @@ def test_nothing_leaks():
 
     def state():
         gc.collect()
-        held = [
-            sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, torch.complex64, None, NotImplemented)
-        ]
+        held = [sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, torch.complex64, *counted)]
         return [*held, len(gc.get_objects()), sys.getallocatedblocks()]
 
     for _ in range(20):
