@@ -7,7 +7,7 @@ import (
 )
 
 // quickRows is from how many rows on what quick codes need is worth making.
-const quickRows = 32
+const quickRows = 16
 
 // farAhead is how many bytes before an element of such rows is read its line is asked for.
 const farAhead = 1 << 14

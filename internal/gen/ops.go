@@ -83,7 +83,7 @@ var ops = []*op{
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
 		},
 		quick: func(k *kernel) {
-			k.store(k.quickValue(k.quickQuotient(k.load(0))))
+			k.store(k.quickValue(k.quickQuotient()))
 		},
 	},
 	{
@@ -140,7 +140,7 @@ func (k *kernel) quantize() { k.store(k.code(k.quotient(k.load(0), k.scale()))) 
 
 // quickQuantize is quantize without divisions.
 func (k *kernel) quickQuantize() {
-	u := k.quickQuotient(k.load(0))
+	u := k.quickQuotient()
 	if k.out == code8 {
 		k.storeQuick(u)
 	} else {

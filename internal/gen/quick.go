@@ -120,17 +120,15 @@ func (k *kernel) allowQuick(divide string) {
 
 // quickQuotient returns x / scale between the bounds less the zero point; a
 // NaN stays one.
-func (k *kernel) quickQuotient(x value) value {
+func (k *kernel) quickQuotient() value {
+	from, x := k.quickElements()
 	u := k.newValue()
 	for i, v := range x {
-		q := k.quick
-		if q.columns {
-			q = k.loadColumns(i)
-		}
-		k.emit("VMINPS", v, q.last, v)
-		k.emit("VMAXPS", v, q.first, v)
-		k.emit("VMULPS", q.rest, v, u[i])
-		k.emit("VFMADD231PS", q.inverse, v, u[i])
+		first, last, inverse, rest := k.quickOf(i)
+		k.emit("VMINPS", from[i], last, v)
+		k.emit("VMAXPS", v, first, v)
+		k.emit("VMULPS", rest, v, u[i])
+		k.emit("VFMADD231PS", inverse, v, u[i])
 	}
 	return u
 }

@@ -47,13 +47,30 @@ func (k *kernel) columnBlocks(n reg.GPVirtual) {
 	k.c.Label(none)
 }
 
-// loadColumns loads what quick codes of vector i of the group are made of.
-func (k *kernel) loadColumns(i int) *quick {
-	q, from := k.newQuick(), k.pointer("columns", i, f32.size)
-	for array, to := range []reg.VecVirtual{q.first, q.last, q.inverse, q.rest} {
-		k.emit("VMOVUPS", from.plus(array*columnPitch), to)
+// quickOf returns what quick codes of vector i of the group are made of. That of columns is read
+// from memory by the instructions that use it, where a NaN may be in any operand.
+func (k *kernel) quickOf(i int) (first, last reg.Register, inverse, rest any) {
+	q := k.quick
+	if !q.columns {
+		return q.first, q.last, q.inverse, q.rest
 	}
-	return q
+	at := func(array int) memory { return k.pointer("columns", i, f32.size).plus(array * columnPitch) }
+	return k.fetch("VMOVUPS", at(0), k.vector()), k.fetch("VMOVUPS", at(1), k.vector()), at(2), at(3)
+}
+
+// quickElements returns where the group's elements are, and registers for them, which have them already but for
+// columns in f32: these are read from memory by the first instruction that uses them.
+func (k *kernel) quickElements() (from []any, x value) {
+	inMemory := k.quick.columns && k.in[0] == f32
+	if inMemory {
+		x = k.newValue()
+	} else {
+		x = k.load(0)
+	}
+	for i, v := range x {
+		from = append(from, either[any](inMemory, k.pointer("in0", i, f32.size), v))
+	}
+	return from, x
 }
 
 // zeroBytes makes the lowest bytes of the zero points of columns.
