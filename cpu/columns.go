@@ -1,6 +1,9 @@
 package cpu
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // MaxColumns is how many groups side by side a Scratch has accumulators for.
 const MaxColumns = 512
@@ -59,6 +62,34 @@ func (c Columns[C]) FoldMinMax() {
 	for i, hi := range c.Sums[1][:c.width] {
 		if hi != hi {
 			c.Sums[0][i] = hi
+		}
+	}
+}
+
+// ColumnExtremes makes to the smallest and the largest of what they are and of columns side by
+// side, of which x is the first. A NaN counts for the largest, as FoldMinMax has it.
+type ColumnExtremes[C Compute] func(rows int, x Span, to [2][]C)
+
+// ColumnExtremeRows is the table of kernels that do so. It has no definition, which is that of
+// MinMax for each row.
+func ColumnExtremeRows[C Compute]() []Row[ColumnExtremes[C]] {
+	return slices.Concat(ownRows[ColumnExtremes[C]](columnExtremeRows), ownRows[ColumnExtremes[C]](columnExtremeRows64))
+}
+
+// LeastColumns is how many columns ColumnExtremes takes at least.
+const LeastColumns = 8
+
+// columnKernel is a kernel of ColumnExtremes. It asks for what is some bytes ahead.
+type columnKernel[C Compute] func(x *byte, step, rows, n, ahead int, lo, hi *C)
+
+// columnExtremes makes calls of a kernel for rows that the first cache holds.
+func columnExtremes[C Compute](kernel columnKernel[C]) ColumnExtremes[C] {
+	const bytes = 1 << 14
+	return func(rows int, x Span, to [2][]C) {
+		n, step := len(to[0]), int(x.Stride)
+		most := max(8, bytes/(n*int(x.DType.Size())))
+		for row := 0; row < rows; row += most {
+			kernel((*byte)(x.At(int64(row)).P), step, min(most, rows-row), n, most*step, &to[0][0], &to[1][0])
 		}
 	}
 }

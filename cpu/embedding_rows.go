@@ -209,7 +209,7 @@ func ClearRows(m *Matrix, first, rows, column, columns int64, stream bool) {
 		return
 	}
 	to, bytes := m.Row(first, column), columns*m.DType.Size()
-	if m.Contiguous() && m.Strides[0] == bytes {
+	if m.Dims == 1 && m.Contiguous() && m.Strides[0] == bytes {
 		clearRow(unsafe.Slice((*byte)(to.P), rows*bytes), stream)
 		return
 	}

@@ -161,9 +161,6 @@ func (k *gridKernel) samplePlanes(b *GridBlock, definition func(*GridBlock)) {
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	switch {
-	case b.Mode == Nearest:
-		b.clearCoords()
-		return
 	case b.Joined.Images == 0 && slopesOfRows(k, b):
 		return
 	case k.isShort(b, b.apart(&b.Output, b.Joined.Output) || b.apart(&b.GradOutput, b.Joined.GradOutput)):

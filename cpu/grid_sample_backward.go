@@ -7,7 +7,8 @@ import "math/bits"
 const groupSize = 16
 
 // GridSampleBackwardGrid computes the gradient of the grid at the positions of
-// one block, with sums over channels in Group order.
+// one block, with sums over channels in Group order. Nearest's is zeros, which the
+// plan stores.
 var GridSampleBackwardGrid = gridRows(byCompute(gridGradientGo[float32], gridGradientGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.gradientBlock(b, definition) }
@@ -44,13 +45,6 @@ func gridGradientGo[C Compute](b *GridBlock) {
 		return
 	}
 	out := BlockOf[C](b.Scratch, tapBlocks, b.N)
-	if b.Mode == Nearest {
-		clear(out)
-		for axis := range b.Dims {
-			Store(b.Output.Row(int64(axis), 0), out)
-		}
-		return
-	}
 	t := newTaps[C](&b.Sampler, b.N, b.Scratch)
 	locate(&b.Sampler, b.Coords, &t)
 	for i := range t.Count {

@@ -140,6 +140,17 @@ var groupExtremeRows64 = []Row[GroupExtremes[float64]]{{"avx2", AVX2, always(Gro
 	groupExtremesAVX2F64((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
 }))}}
 
+var columnExtremeRows = []Row[ColumnExtremes[float32]]{{"avx2", AVX2, func(t Types) (ColumnExtremes[float32], bool) {
+	kernel := map[tensor.DType]columnKernel[float32]{
+		tensor.F32: columnExtremesAVX2F32, tensor.F16: columnExtremesAVX2F16, tensor.BF16: columnExtremesAVX2BF16,
+	}[t.In[0]]
+	return columnExtremes(kernel), kernel != nil
+}}}
+
+var columnExtremeRows64 = []Row[ColumnExtremes[float64]]{{"avx2", AVX2, func(t Types) (ColumnExtremes[float64], bool) {
+	return columnExtremes(columnExtremesAVX2F64), t.In[0] == tensor.F64
+}}}
+
 var chooseParamsRows = []Row[ChooseParams[float32]]{{"avx2", AVX2, always(ChooseParams[float32](func(extremes [2][]float32, codes Codes[float32]) {
 	const step = 8
 	whole := len(extremes[0]) / step * step

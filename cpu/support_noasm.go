@@ -28,6 +28,9 @@ var groupSumRows []Row[GroupSums[float32]]
 var (
 	groupExtremeRows   []Row[GroupExtremes[float32]]
 	groupExtremeRows64 []Row[GroupExtremes[float64]]
+
+	columnExtremeRows   []Row[ColumnExtremes[float32]]
+	columnExtremeRows64 []Row[ColumnExtremes[float64]]
 )
 
 var chooseParamsRows []Row[ChooseParams[float32]]

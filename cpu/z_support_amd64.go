@@ -49,6 +49,30 @@ func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
 //go:noescape
 func groupExtremesAVX2F64(x *byte, n int, count int, lo *float64, hi *float64)
 
+// columnExtremesAVX2F32 makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,
+// hi a NaN where there is one: n is 8 or more. It asks for what is ahead bytes behind.
+//
+//go:noescape
+func columnExtremesAVX2F32(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+
+// columnExtremesAVX2F16 makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,
+// hi a NaN where there is one: n is 8 or more. It asks for what is ahead bytes behind.
+//
+//go:noescape
+func columnExtremesAVX2F16(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+
+// columnExtremesAVX2BF16 makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,
+// hi a NaN where there is one: n is 8 or more. It asks for what is ahead bytes behind.
+//
+//go:noescape
+func columnExtremesAVX2BF16(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+
+// columnExtremesAVX2F64 makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,
+// hi a NaN where there is one: n is 4 or more. It asks for what is ahead bytes behind.
+//
+//go:noescape
+func columnExtremesAVX2F64(x *byte, step int, rows int, n int, ahead int, lo *float64, hi *float64)
+
 // storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
 //
 //go:noescape

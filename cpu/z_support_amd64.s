@@ -490,6 +490,540 @@ numbers:
 	VZEROUPPER
 	RET
 
+// func columnExtremesAVX2F32(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·columnExtremesAVX2F32(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ n+24(FP), DX
+	MOVQ ahead+32(FP), BX
+	MOVQ lo+40(FP), SI
+	MOVQ hi+48(FP), DI
+
+strip4:
+	CMPQ     DX, $0x00000020
+	JLT      end4
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	VMOVUPS  32(SI), Y3
+	VMOVUPS  32(DI), Y4
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y3, Y3
+	VMOVUPS  64(SI), Y5
+	VMOVUPS  64(DI), Y6
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y5, Y5
+	VMOVUPS  96(SI), Y7
+	VMOVUPS  96(DI), Y8
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y7, Y7
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row4:
+	PREFETCHT0 (R8)(BX*1)
+	PREFETCHT0 64(R8)(BX*1)
+	VMOVUPS    (R8), Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	VMOVUPS    32(R8), Y0
+	VPMAXUD    Y0, Y3, Y3
+	VPMAXSD    Y0, Y4, Y4
+	VMOVUPS    64(R8), Y0
+	VPMAXUD    Y0, Y5, Y5
+	VPMAXSD    Y0, Y6, Y6
+	VMOVUPS    96(R8), Y0
+	VPMAXUD    Y0, Y7, Y7
+	VPMAXSD    Y0, Y8, Y8
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row4
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	VCMPPS     $0x03, Y3, Y3, Y0
+	VORPS      Y0, Y4, Y4
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y3, Y0
+	VPANDN     Y3, Y0, Y3
+	VMOVUPS    Y3, 32(SI)
+	VMOVUPS    Y4, 32(DI)
+	VCMPPS     $0x03, Y5, Y5, Y0
+	VORPS      Y0, Y6, Y6
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y5, Y0
+	VPANDN     Y5, Y0, Y5
+	VMOVUPS    Y5, 64(SI)
+	VMOVUPS    Y6, 64(DI)
+	VCMPPS     $0x03, Y7, Y7, Y0
+	VORPS      Y0, Y8, Y8
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y7, Y0
+	VPANDN     Y7, Y0, Y7
+	VMOVUPS    Y7, 96(SI)
+	VMOVUPS    Y8, 96(DI)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x00000020, DX
+	JMP        strip4
+
+end4:
+strip1:
+	TESTQ DX, DX
+	JLE   end1
+	CMPQ  DX, $0x00000008
+	JGE   whole1
+	SUBQ  $0x00000008, DX
+	LEAQ  (AX)(DX*4), AX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	MOVQ  $0x00000008, DX
+
+whole1:
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row1:
+	PREFETCHT0 (R8)(BX*1)
+	VMOVUPS    (R8), Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row1
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x00000020, DI
+	SUBQ       $0x00000008, DX
+	JMP        strip1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func columnExtremesAVX2F16(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·columnExtremesAVX2F16(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ n+24(FP), DX
+	MOVQ ahead+32(FP), BX
+	MOVQ lo+40(FP), SI
+	MOVQ hi+48(FP), DI
+
+strip4:
+	CMPQ     DX, $0x00000020
+	JLT      end4
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	VMOVUPS  32(SI), Y3
+	VMOVUPS  32(DI), Y4
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y3, Y3
+	VMOVUPS  64(SI), Y5
+	VMOVUPS  64(DI), Y6
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y5, Y5
+	VMOVUPS  96(SI), Y7
+	VMOVUPS  96(DI), Y8
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y7, Y7
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row4:
+	PREFETCHT0 (R8)(BX*1)
+	VCVTPH2PS  (R8), Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	VCVTPH2PS  16(R8), Y0
+	VPMAXUD    Y0, Y3, Y3
+	VPMAXSD    Y0, Y4, Y4
+	VCVTPH2PS  32(R8), Y0
+	VPMAXUD    Y0, Y5, Y5
+	VPMAXSD    Y0, Y6, Y6
+	VCVTPH2PS  48(R8), Y0
+	VPMAXUD    Y0, Y7, Y7
+	VPMAXSD    Y0, Y8, Y8
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row4
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	VCMPPS     $0x03, Y3, Y3, Y0
+	VORPS      Y0, Y4, Y4
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y3, Y0
+	VPANDN     Y3, Y0, Y3
+	VMOVUPS    Y3, 32(SI)
+	VMOVUPS    Y4, 32(DI)
+	VCMPPS     $0x03, Y5, Y5, Y0
+	VORPS      Y0, Y6, Y6
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y5, Y0
+	VPANDN     Y5, Y0, Y5
+	VMOVUPS    Y5, 64(SI)
+	VMOVUPS    Y6, 64(DI)
+	VCMPPS     $0x03, Y7, Y7, Y0
+	VORPS      Y0, Y8, Y8
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y7, Y0
+	VPANDN     Y7, Y0, Y7
+	VMOVUPS    Y7, 96(SI)
+	VMOVUPS    Y8, 96(DI)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x00000020, DX
+	JMP        strip4
+
+end4:
+strip1:
+	TESTQ DX, DX
+	JLE   end1
+	CMPQ  DX, $0x00000008
+	JGE   whole1
+	SUBQ  $0x00000008, DX
+	LEAQ  (AX)(DX*2), AX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	MOVQ  $0x00000008, DX
+
+whole1:
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row1:
+	PREFETCHT0 (R8)(BX*1)
+	VCVTPH2PS  (R8), Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row1
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	ADDQ       $0x00000010, AX
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x00000020, DI
+	SUBQ       $0x00000008, DX
+	JMP        strip1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func columnExtremesAVX2BF16(x *byte, step int, rows int, n int, ahead int, lo *float32, hi *float32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·columnExtremesAVX2BF16(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ n+24(FP), DX
+	MOVQ ahead+32(FP), BX
+	MOVQ lo+40(FP), SI
+	MOVQ hi+48(FP), DI
+
+strip4:
+	CMPQ     DX, $0x00000020
+	JLT      end4
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	VMOVUPS  32(SI), Y3
+	VMOVUPS  32(DI), Y4
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y3, Y3
+	VMOVUPS  64(SI), Y5
+	VMOVUPS  64(DI), Y6
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y5, Y5
+	VMOVUPS  96(SI), Y7
+	VMOVUPS  96(DI), Y8
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y7, Y7
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row4:
+	PREFETCHT0 (R8)(BX*1)
+	VPMOVZXWD  (R8), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	VPMOVZXWD  16(R8), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMAXUD    Y0, Y3, Y3
+	VPMAXSD    Y0, Y4, Y4
+	VPMOVZXWD  32(R8), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMAXUD    Y0, Y5, Y5
+	VPMAXSD    Y0, Y6, Y6
+	VPMOVZXWD  48(R8), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMAXUD    Y0, Y7, Y7
+	VPMAXSD    Y0, Y8, Y8
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row4
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	VCMPPS     $0x03, Y3, Y3, Y0
+	VORPS      Y0, Y4, Y4
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y3, Y0
+	VPANDN     Y3, Y0, Y3
+	VMOVUPS    Y3, 32(SI)
+	VMOVUPS    Y4, 32(DI)
+	VCMPPS     $0x03, Y5, Y5, Y0
+	VORPS      Y0, Y6, Y6
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y5, Y0
+	VPANDN     Y5, Y0, Y5
+	VMOVUPS    Y5, 64(SI)
+	VMOVUPS    Y6, 64(DI)
+	VCMPPS     $0x03, Y7, Y7, Y0
+	VORPS      Y0, Y8, Y8
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y7, Y0
+	VPANDN     Y7, Y0, Y7
+	VMOVUPS    Y7, 96(SI)
+	VMOVUPS    Y8, 96(DI)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x00000020, DX
+	JMP        strip4
+
+end4:
+strip1:
+	TESTQ DX, DX
+	JLE   end1
+	CMPQ  DX, $0x00000008
+	JGE   whole1
+	SUBQ  $0x00000008, DX
+	LEAQ  (AX)(DX*2), AX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	MOVQ  $0x00000008, DX
+
+whole1:
+	VMOVUPS  (SI), Y1
+	VMOVUPS  (DI), Y2
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLD   $0x1f, Y0, Y0
+	VPOR     Y0, Y1, Y1
+	MOVQ     AX, R8
+	MOVQ     rows+16(FP), R9
+
+row1:
+	PREFETCHT0 (R8)(BX*1)
+	VPMOVZXWD  (R8), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VPMAXUD    Y0, Y1, Y1
+	VPMAXSD    Y0, Y2, Y2
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row1
+	VCMPPS     $0x03, Y1, Y1, Y0
+	VORPS      Y0, Y2, Y2
+	VPCMPEQD   Y0, Y0, Y0
+	VPSLLD     $0x1f, Y0, Y0
+	VPCMPEQD   Y0, Y1, Y0
+	VPANDN     Y1, Y0, Y1
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	ADDQ       $0x00000010, AX
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x00000020, DI
+	SUBQ       $0x00000008, DX
+	JMP        strip1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func columnExtremesAVX2F64(x *byte, step int, rows int, n int, ahead int, lo *float64, hi *float64)
+// Requires: AVX, MMX+
+TEXT ·columnExtremesAVX2F64(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ n+24(FP), DX
+	MOVQ ahead+32(FP), BX
+	MOVQ lo+40(FP), SI
+	MOVQ hi+48(FP), DI
+
+strip4:
+	CMPQ    DX, $0x00000010
+	JLT     end4
+	VMOVUPS (SI), Y1
+	VMOVUPS (DI), Y2
+	VXORPD  Y3, Y3, Y3
+	VMOVUPS 32(SI), Y4
+	VMOVUPS 32(DI), Y5
+	VXORPD  Y6, Y6, Y6
+	VMOVUPS 64(SI), Y7
+	VMOVUPS 64(DI), Y8
+	VXORPD  Y9, Y9, Y9
+	VMOVUPS 96(SI), Y10
+	VMOVUPS 96(DI), Y11
+	VXORPD  Y12, Y12, Y12
+	MOVQ    AX, R8
+	MOVQ    rows+16(FP), R9
+
+row4:
+	PREFETCHT0 (R8)(BX*1)
+	PREFETCHT0 64(R8)(BX*1)
+	VMOVUPD    (R8), Y0
+	VMINPD     Y1, Y0, Y1
+	VMAXPD     Y2, Y0, Y2
+	VCMPPD     $0x03, Y0, Y0, Y0
+	VORPD      Y0, Y3, Y3
+	VMOVUPD    32(R8), Y0
+	VMINPD     Y4, Y0, Y4
+	VMAXPD     Y5, Y0, Y5
+	VCMPPD     $0x03, Y0, Y0, Y0
+	VORPD      Y0, Y6, Y6
+	VMOVUPD    64(R8), Y0
+	VMINPD     Y7, Y0, Y7
+	VMAXPD     Y8, Y0, Y8
+	VCMPPD     $0x03, Y0, Y0, Y0
+	VORPD      Y0, Y9, Y9
+	VMOVUPD    96(R8), Y0
+	VMINPD     Y10, Y0, Y10
+	VMAXPD     Y11, Y0, Y11
+	VCMPPD     $0x03, Y0, Y0, Y0
+	VORPD      Y0, Y12, Y12
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row4
+	VORPD      Y3, Y2, Y2
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	VORPD      Y6, Y5, Y5
+	VMOVUPS    Y4, 32(SI)
+	VMOVUPS    Y5, 32(DI)
+	VORPD      Y9, Y8, Y8
+	VMOVUPS    Y7, 64(SI)
+	VMOVUPS    Y8, 64(DI)
+	VORPD      Y12, Y11, Y11
+	VMOVUPS    Y10, 96(SI)
+	VMOVUPS    Y11, 96(DI)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x00000010, DX
+	JMP        strip4
+
+end4:
+strip1:
+	TESTQ DX, DX
+	JLE   end1
+	CMPQ  DX, $0x00000004
+	JGE   whole1
+	SUBQ  $0x00000004, DX
+	LEAQ  (AX)(DX*8), AX
+	LEAQ  (SI)(DX*8), SI
+	LEAQ  (DI)(DX*8), DI
+	MOVQ  $0x00000004, DX
+
+whole1:
+	VMOVUPS (SI), Y1
+	VMOVUPS (DI), Y2
+	VXORPD  Y3, Y3, Y3
+	MOVQ    AX, R8
+	MOVQ    rows+16(FP), R9
+
+row1:
+	PREFETCHT0 (R8)(BX*1)
+	VMOVUPD    (R8), Y0
+	VMINPD     Y1, Y0, Y1
+	VMAXPD     Y2, Y0, Y2
+	VCMPPD     $0x03, Y0, Y0, Y0
+	VORPD      Y0, Y3, Y3
+	ADDQ       CX, R8
+	DECQ       R9
+	JNE        row1
+	VORPD      Y3, Y2, Y2
+	VMOVUPS    Y1, (SI)
+	VMOVUPS    Y2, (DI)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x00000020, DI
+	SUBQ       $0x00000004, DX
+	JMP        strip1
+
+end1:
+	VZEROUPPER
+	RET
+
 // func storeZerosAVX2(to *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16

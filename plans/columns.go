@@ -18,11 +18,14 @@ const (
 var oneByOne bool
 
 // tryColumns lays out a reduction whose groups lie side by side, and returns the
-// number of its jobs; 0 where they do not.
-func (f *groupedPlan) tryColumns(c *call) int64 {
+// number of its jobs; 0 where they do not. many says that a call takes many rows.
+func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
-	if c.members.count() >= gatherFrom {
+	switch {
+	case many:
+		least = cpu.LeastColumns
+	case c.members.count() >= gatherFrom:
 		least = fewColumns
 	}
 	if oneByOne || f.packed >= 0 || g.size[inner] < least {
@@ -57,8 +60,13 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		}
 		a.Wide = true
 		a.Ahead = int(c.members.stride[0][c.members.dims-1]) // the next row
+		many := fold.columnExtremes != nil && n >= cpu.LeastColumns
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
+			if many {
+				fold.columnExtremes(int(count), c.members.span(cur, 0, a.In[0].DType), [2][]C{sums.Sums[0][:n], sums.Sums[1][:n]})
+				return
+			}
 			for i := range count {
 				f.aimAtRow(a, &c.members, cur, i)
 				a.Sums = sums.Row(position % fold.lanes)

@@ -29,10 +29,10 @@ func TestSharedScaleOfSideBySideChannels(t *testing.T) {
 	requireSame(t, outputs(t, text, dy, x, shared, zero), outputs(t, text, dy, x, same, zero))
 }
 
-// Channels side by side whose elements make two blocks of a sum, and more of them than have accumulators
-// at a time. Rows overlap, each beginning an element after the one before: they take no memory.
+// Channels side by side whose elements make two blocks of a sum, more of them than have accumulators
+// at a time, with a few left over, and a few. Rows overlap, each beginning an element after the one before: they take no memory.
 func TestManySideBySideChannels(t *testing.T) {
-	for _, size := range [][2]int64{{65_600, 256}, {70, 9000}} {
+	for _, size := range [][2]int64{{65_600, 256}, {70, 9000}, {70, 516}, {70, 12}} {
 		rows, channels := size[0], size[1]
 		rng := rand.New(rand.NewPCG(11, 12))
 		x, q := random(rng, rows+channels), tensor.New(tensor.S8, rows+channels)

@@ -130,9 +130,8 @@ func (s *chosenSums) tileBytes() int64 {
 
 func (s *chosenSums) run(c *call) error {
 	b, out := &c.rowSums, &c.args[bagGradWeight]
+	c.clearRows(out)
 	b.rowSums = rowSums{terms: matrixOf(&c.args[bagRows]), out: out}
-	b.rows, b.columns, b.to = s.rows, s.columns, matrixOf(out)
-	b.stream = out.NumElements()*out.DType.Size() >= streamFrom
 	b.late = false
 	switch {
 	case s.slots == 0:
@@ -143,7 +142,6 @@ func (s *chosenSums) run(c *call) error {
 		clear(slots)
 		b.late, b.order = true, rows
 	}
-	c.parallel(ceilDiv(s.rows, rowsPerJob(s.columns)), s.rows*s.columns, clearRows)
 	c.parallel(ceilDiv(s.columns, columnTile), s.count*s.columns, s.addJob)
 	return nil
 }
@@ -155,14 +153,6 @@ func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, 
 	memory = memory[nameCounts*2:]
 	slots = memory.int32s(s.rows)
 	return counts, slots, memory.ints(s.slots)
-}
-
-// clearRows is a job: it clears some rows of the gradient.
-func clearRows(c *call, _ *worker, number int64) {
-	b := &c.rowSums
-	perJob := rowsPerJob(b.columns)
-	first := number * perJob
-	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
 }
 
 // chosenJob makes the job of some columns, of every bag.

@@ -12,6 +12,8 @@ type folder[C cpu.Compute] struct {
 	// kernel left in rows of accumulators, into the first row.
 	columns func(sums cpu.Columns[C], lanes int)
 	lanes   int // rows of accumulators that positions take in turn
+	// columnExtremes takes many rows of columns at a time, in place of the kernel; or nil.
+	columnExtremes cpu.ColumnExtremes[C]
 	// Of many short groups, sums adds up what a kernel left in accumulators for
 	// each element; or extremes needs no kernel.
 	sums     cpu.GroupSums[C]
@@ -79,8 +81,9 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 			return r
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
-		extremes: pickSupport(cpu.GroupExtremeRows[C](), t),
-		short:    shortExtremes, gathered: longestGathered, anyOrder: true,
+		columnExtremes: pickSupport(cpu.ColumnExtremeRows[C](), t),
+		extremes:       pickSupport(cpu.GroupExtremeRows[C](), t),
+		short:          shortExtremes, gathered: longestGathered, anyOrder: true,
 		finish: finish,
 	}
 }

@@ -97,7 +97,14 @@ func slopesJob(kernel func(*cpu.GridBlock)) job {
 func (g *gridGradients) run(c *call) error {
 	dims, threads := c.joins(backwardGradOutput, backwardGrid, backwardGradGrid), c.threads
 	scattering := min(threads, g.scatter.threads)
-	if g.ofGrid && g.runGrid(c, dims, scattering) || !g.ofInput {
+	switch {
+	case !g.ofGrid:
+	case g.Mode == cpu.Nearest:
+		c.clearRows(&c.args[backwardGradGrid])
+	case g.runGrid(c, dims, scattering):
+		return nil
+	}
+	if !g.ofInput {
 		return nil
 	}
 	c.sampler, c.threads = *g.sampler, scattering

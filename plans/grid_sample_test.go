@@ -144,6 +144,25 @@ func TestGridGradientOfManyChannels(t *testing.T) {
 	}
 }
 
+// The grid's gradient of nearest is zeros, and nothing beside them, where rows of all images lie
+// between each other.
+func TestGridGradientOfNearest(t *testing.T) {
+	p, err := plans.Parse("grid_sample_backward grad_output=f32[3,1,2,5] input=f32[3,1,4,4] grid=f32[3,2,5,2] mode=nearest grad_input=none")
+	require.NoError(t, err)
+	plan, err := plans.Select(0, p, plans.Preference{})
+	require.NoError(t, err)
+	memory := tensor.New(tensor.F32, 10, 4, 2) // the fourth images are of nobody
+	for i := range tensor.Slice[float32](memory) {
+		tensor.Slice[float32](memory)[i] = 1
+	}
+	gradient := tensor.View{Data: memory.Data, DType: tensor.F32, Shape: []int64{3, 2, 5, 2}, Strides: []int64{2, 40, 8, 1}}
+	args := []tensor.View{tensor.New(tensor.F32, 3, 1, 2, 5), tensor.New(tensor.F32, 3, 1, 4, 4), tensor.New(tensor.F32, 3, 2, 5, 2), {}, gradient}
+	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
+	for i, v := range tensor.Slice[float32](memory) {
+		require.Equal(t, i%8 >= 6, v == 1, "element %d is %v", i, v)
+	}
+}
+
 // Coordinates far outside are folded by an exact remainder, in every row: small
 // and large ones, those at pixels, between them and at the folds.
 func TestFoldedCoordinates(t *testing.T) {

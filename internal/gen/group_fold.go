@@ -54,21 +54,24 @@ func lanesInTurn(c *build.Context, terms, n reg.GPVirtual, lanes []reg.VecVirtua
 	c.Label("turned")
 }
 
+// extremeTypes are those whose extremes are taken as of f32.
+var extremeTypes = []struct {
+	name string
+	size int
+	load func(c *build.Context, from operand.Mem, to reg.VecVirtual)
+}{
+	{"F32", 4, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VMOVUPS(from, to) }},
+	{"F16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VCVTPH2PS(from, to) }},
+	{"BF16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) {
+		c.VPMOVZXWD(from, to)
+		c.VPSLLD(operand.Imm(16), to, to)
+	}},
+}
+
 // groupExtremes finds the largest bits of the elements of short groups: see
 // heldExtremes.
 func groupExtremes(c *build.Context) {
-	for _, t := range []struct {
-		name string
-		size int
-		load func(from operand.Mem, to reg.VecVirtual)
-	}{
-		{"F32", 4, func(from operand.Mem, to reg.VecVirtual) { c.VMOVUPS(from, to) }},
-		{"F16", 2, func(from operand.Mem, to reg.VecVirtual) { c.VCVTPH2PS(from, to) }},
-		{"BF16", 2, func(from operand.Mem, to reg.VecVirtual) {
-			c.VPMOVZXWD(from, to)
-			c.VPSLLD(operand.Imm(16), to, to)
-		}},
-	} {
+	for _, t := range extremeTypes {
 		name := "groupExtremesAVX2" + t.name
 		beginFunction(c, name, "func(x *byte, n, count int, lo, hi *float32)",
 			name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is 8 or more.")
@@ -78,7 +81,7 @@ func groupExtremes(c *build.Context) {
 		c.VPXOR(least, least, least)
 		c.VPXOR(largest, largest, largest)
 		take := func() {
-			t.load(operand.Mem{Base: x}, v)
+			t.load(c, operand.Mem{Base: x}, v)
 			c.ADDQ(operand.Imm(uint64(8*t.size)), x)
 			c.VPMAXUD(v, least, least)
 			c.VPMAXSD(v, largest, largest)

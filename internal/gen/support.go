@@ -11,7 +11,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, storeZeros, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, storeZeros, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {

@@ -58,6 +58,8 @@ def asked(ctx: Any, grad: torch.Tensor) -> tuple[bool, ...]:
     wanted: tuple[bool, ...] = ctx.needs_input_grad
     if is_dynamo_compiling() or type(grad) is not torch.Tensor or grad.numel() < _MANY:
         return wanted
+    if wanted.count(True) == 1:  # else this pass would not have come here
+        return wanted
     if not isinstance(ctx, BackwardCFunction):  # all, too, where the gradients may be differentiated themselves
         return wanted
     found = (_is_executed(node) for node, _ in ctx.next_functions if node is not None)
