@@ -57,11 +57,11 @@ func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum)
 			at++
 			continue
 		}
-		choice, apart := (*int64)(nil), int64(0)
+		var choice resultRows
 		if m.Choice.P != nil {
-			choice, apart = (*int64)(m.Choice.Row(int64(at), m.Column).P), m.Choice.Strides[0]
+			choice = resultRows{m.Choice.Row(int64(at), m.Column).P, m.Choice.Strides[0]}
 		}
-		b.call(&m.EmbeddingSum, m.Start[at:short+1], unsafe.Add(m.Out.P, int64(at)*m.Apart), m.Apart, 0, whole, choice, apart)
+		b.call(&m.EmbeddingSum, m.Start[at:short+1], resultRows{unsafe.Add(m.Out.P, int64(at)*m.Apart), m.Apart}, choice, 0, whole)
 		at = short
 	}
 	if whole < m.Columns {
@@ -71,9 +71,9 @@ func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum)
 }
 
 // call runs the kernel on columns from at on.
-func (b *bagMax) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, at, columns int64, choice *int64, choiceApart int64) {
+func (b *bagMax) call(e *EmbeddingSum, start []int64, to, choice resultRows, at, columns int64) {
 	b.run((*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0]), &start[0], len(start)-1, unsafe.SliceData(e.Positions), e.early(),
-		unsafe.SliceData(e.Sources), (*byte)(to), int(apart), int(columns), choice, int(choiceApart))
+		unsafe.SliceData(e.Sources), (*byte)(to.first), int(to.apart), int(columns), (*int64)(choice.first), int(choice.apart))
 }
 
 // largestInParts compares one bag's rows some at a time, and the parts' largest
@@ -86,7 +86,7 @@ func largestInParts[C Compute](b *bagMax, e *EmbeddingSum) {
 		found := Span{unsafe.Pointer(&part[0]), e.Out.Stride, b.dtype}
 		for first := 0; first < len(e.Positions); first += longestBag {
 			start[0], start[1] = int64(first), int64(min(first+longestBag, len(e.Positions)))
-			b.call(e, start, found.P, 0, at, int64(width), &partFrom[0], 0)
+			b.call(e, start, resultRows{first: found.P}, resultRows{first: unsafe.Pointer(&partFrom[0])}, at, int64(width))
 			Load(v, found)
 			for i, v := range v {
 				if b := best[i]; first == 0 || v > b || v != v && b == b {

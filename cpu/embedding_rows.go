@@ -82,7 +82,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 			clearRow(unsafe.Slice((*byte)(to), whole*m.Out.Stride), m.Stream)
 			at++
 		case n <= ChunkSize:
-			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
+			at += s.call(&m.EmbeddingSum, m.Start[at:end], resultRows{to, m.Apart}, 0, whole, mode)
 		default:
 			inChunks(s, m.one(at))
 			at++
@@ -120,22 +120,28 @@ func (e *EmbeddingSum) early() int {
 	return len(e.Positions)
 }
 
+// resultRows are rows of results: where the first lies, and bytes from one to the next.
+type resultRows struct {
+	first unsafe.Pointer
+	apart int64
+}
+
 // call runs the kernel on columns from at on.
-func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, at, columns int64, mode int) int {
+func (s *rowSum) call(e *EmbeddingSum, start []int64, to resultRows, at, columns int64, mode int) int {
 	stride := int64(0)
 	if e.Terms.Dims > 0 {
 		stride = e.Terms.Strides[0]
 	}
 	if s.codes != nil {
-		return s.callOfCodes(e, start, to, apart, e.Column+at, columns, mode)
+		return s.callOfCodes(e, start, to.first, to.apart, e.Column+at, columns, mode)
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	if len(e.Ranks) > 0 {
 		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
-			unsafe.SliceData(e.Sources), &e.Ranks[e.Column+at], 4*int(e.Width), (*byte)(to), int(apart), int(columns), mode)
+			unsafe.SliceData(e.Sources), &e.Ranks[e.Column+at], 4*int(e.Width), (*byte)(to.first), int(to.apart), int(columns), mode)
 	}
 	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
-		(*byte)(e.Factors.P), (*byte)(to), int(apart), int(columns), mode)
+		(*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode)
 }
 
 // sumInChunks sums one destination that the kernel does not store: its chunks
@@ -152,7 +158,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 			mode |= sumAccumulate
 		}
 		all[0], all[1] = 0, int64(len(e.Positions))
-		s.call(e, all, e.Out.P, 0, 0, e.Columns, mode)
+		s.call(e, all, resultRows{first: e.Out.P}, 0, e.Columns, mode)
 		return
 	}
 	mode := sumWide
@@ -166,7 +172,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 			m := min(ChunkSize, len(e.Positions)-i)
 			acc, chunk := chunks.nextChunk(m), e.Scratch.Ints(0, 2)
 			chunk[0], chunk[1] = int64(i), int64(i+m)
-			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, mode)
+			s.call(e, chunk, resultRows{first: unsafe.Pointer(unsafe.SliceData(acc))}, at, width, mode)
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
@@ -195,7 +201,7 @@ func isOneChunk[C Compute](s *rowSum, e *EmbeddingSum) bool {
 		e.Terms = Matrix{Span: Span{P: unsafe.Pointer(&e.Scratch.blocks[1]), Stride: s.in.Size(), DType: s.in}}
 		Store(e.Terms.Span, ones)
 		e.Terms.Stride = 0 // whichever columns are at hand
-		s.call(e, all, unsafe.Pointer(unsafe.SliceData(counts)), 0, at, width, sumLong|sumWide)
+		s.call(e, all, resultRows{first: unsafe.Pointer(unsafe.SliceData(counts))}, at, width, sumLong|sumWide)
 		if slices.Max(counts) > ChunkSize {
 			return false
 		}

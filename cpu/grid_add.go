@@ -24,7 +24,7 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		switch {
 		case s.frame.start != nil:
 			k.addFramed(framed.locate, s, b)
-		case addGather(k, s, b, false):
+		case addGather(k, s, b, noSlopes):
 		default:
 			definition.Add(s, b)
 		}
@@ -54,7 +54,7 @@ func (k *gridKernel) storeSums(t *gatherType, s *GridScatter[float32], out Image
 // scatterByGather is GridScatter64 by kernels.
 func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridScatterKernel[float64] {
 	add := func(s *GridScatter[float64], b *GridBlock) {
-		if !addGather(k, s, b, false) {
+		if !addGather(k, s, b, noSlopes) {
 			definition.Add(s, b)
 		}
 	}

@@ -46,5 +46,5 @@ func addCubic[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Gri
 		d := newDoubleCubic[C](k, b, c, zerosFollow)
 		d.weights(unsafe.Slice((*C)(unsafe.Pointer(weights)), pitch<<(2*b.Dims)), pitch)
 	}
-	addTaps(k, g, s, b, pixels, weights, 1<<(2*b.Dims), pitch)
+	addTaps(k, g, s, b, placedTaps{pixels, weights, 1 << (2 * b.Dims), pitch})
 }

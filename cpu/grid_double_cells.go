@@ -158,7 +158,7 @@ func doubleScatter64(k *gridKernel, definition GridScatterKernel[float64]) GridS
 	kernel := scatterByGather(k, definition)
 	kernel.Start = startSecond(kernel.Start)
 	kernel.Add = func(s *GridScatter[float64], b *GridBlock) {
-		if !b.Second.hasCoords() || !addGather(k, s, b, true) {
+		if !b.Second.hasCoords() || !addGather(k, s, b, withSlopes) {
 			definition.Add(s, b)
 		}
 	}
@@ -171,7 +171,7 @@ func doubleScatter32(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	add := func(s *GridScatter[float32], b *GridBlock) {
 		switch {
 		case !b.Second.hasCoords():
-		case addGather(k, s, b, true):
+		case addGather(k, s, b, withSlopes):
 		default:
 			definition.Add(s, b)
 		}

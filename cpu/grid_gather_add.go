@@ -25,7 +25,7 @@ func addBoth[C Compute](k *gridKernel, definition GridScatterKernel[C], s *GridS
 	// In both, places are the same, but not those that follow the last position of what is no whole vector.
 	once := b.N%g.lanes == 0 && takesGather[C](s.g, &steps) && readsInput[C](b, g.lanes) && slices.Equal(b.found.steps[:b.Dims], steps[:b.Dims])
 	if once && gradientGather[C](k, b) {
-		addPlaced(k, g, s, b, cellsOf(b.Scratch), false)
+		addPlaced(k, g, s, b, cellsOf(b.Scratch), noSlopes)
 		return
 	}
 	k.gradientBlock(b, gridGradientGo[C])
@@ -52,7 +52,7 @@ func addPlaced[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Gr
 	if s.g.Mode == Nearest && s.channels <= maxQuad {
 		addNearest(typeFor(k.needs, k.dtype), g.few[s.channels-1], s, b, places)
 	} else {
-		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps, cellPitch)
+		addTaps(k, g, s, b, placedTaps{places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps, cellPitch})
 	}
 }
 
@@ -78,12 +78,18 @@ func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
 	return (*byte)(unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))), (*[2]int64)(unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:])))
 }
 
-// addTaps adds a block's contributions to pixels of given numbers and weights;
-// those of one tap after the other lie pitch elements apart.
-func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps, pitch int) {
-	s.touch(pixels, taps, pitch, b.N)
+// placedTaps are the taps of a block: numbers of pixels, and weights. Those of one tap after the other lie pitch
+// elements apart.
+type placedTaps struct {
+	pixels, weights *byte
+	count, pitch    int
+}
+
+// addTaps adds a block's contributions to its taps.
+func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, t placedTaps) {
+	s.touch(t.pixels, t.count, t.pitch, b.N)
 	dy := transposeGradients(k, s, b)
 	chunks, list := s.room()
-	s.full = g.add[s.pitch/4](pixels, weights, taps, pitch*4, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
+	s.full = g.add[s.pitch/4](t.pixels, t.weights, t.count, t.pitch*4, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
 		unsafe.SliceData(s.count), chunks, list, s.full)
 }

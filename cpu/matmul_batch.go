@@ -67,8 +67,8 @@ func (r *matmulRow[C]) batch(b *MatmulBatch) {
 	input := unsafe.Pointer(&b.Scratch.columns[0])
 	other := unsafe.Add(input, b.M*b.K*plane)
 	y := unsafe.Add(other, b.K*b.N*plane)
-	aRow, aStep := r.toPlanes(&r.input, input, b.Input, b.InputNext, b.M, b.K, b)
-	bStep, bColumn := r.toPlanes(&r.other, other, b.Other, b.OtherNext, b.K, b.N, b)
+	aRow, aStep := r.toPlanes(input, batchFactor{&r.input, b.Input, b.InputNext, b.M, b.K}, b)
+	bStep, bColumn := r.toPlanes(other, batchFactor{&r.other, b.Other, b.OtherNext, b.K, b.N}, b)
 	for first := int64(0); first < b.Count; first += batchVectors * k.lanes {
 		at := first * r.size
 		k.run((*byte)(unsafe.Add(input, at)), int(aRow*plane), int(aStep*plane), (*byte)(unsafe.Add(other, at)), int(bColumn*plane), int(bStep*plane),
@@ -77,8 +77,17 @@ func (r *matmulRow[C]) batch(b *MatmulBatch) {
 	r.fromPlanes(y, b)
 }
 
+// batchFactor is a factor of the products of a batch: how it is read, where the first lies, bytes to the next, and the
+// extents of each.
+type batchFactor struct {
+	*matmulOperand
+	first               Rows
+	next, rows, columns int64
+}
+
 // toPlanes copies a factor's elements to planes, and returns how many of these lie between rows and columns.
-func (r *matmulRow[C]) toPlanes(o *matmulOperand, to unsafe.Pointer, from Rows, next, rows, columns int64, b *MatmulBatch) (rowStep, columnStep int64) {
+func (r *matmulRow[C]) toPlanes(to unsafe.Pointer, f batchFactor, b *MatmulBatch) (rowStep, columnStep int64) {
+	from, next, rows, columns := f.first, f.next, f.rows, f.columns
 	size, plane, all := from.DType.Size(), batchPlane*r.size, rows*columns
 	rowStep, columnStep = columns, 1
 	if from.RowStride == size && from.Stride == rows*size { // column by column
@@ -96,7 +105,7 @@ func (r *matmulRow[C]) toPlanes(o *matmulOperand, to unsafe.Pointer, from Rows, 
 	default:
 		wide := unsafe.Pointer(&b.Scratch.columns[1])
 		r.eachRow(b.Count, all, next == all*size, func(first, n int64) {
-			loadRow(o.gatherType, unsafe.Slice((*C)(unsafe.Add(wide, first*all*r.size)), n), Span{unsafe.Add(from.P, first*next), size, from.DType})
+			loadRow(f.gatherType, unsafe.Slice((*C)(unsafe.Add(wide, first*all*r.size)), n), Span{unsafe.Add(from.P, first*next), size, from.DType})
 		})
 		r.transpose(to, plane, wide, all*r.size, b.Count, all)
 	}

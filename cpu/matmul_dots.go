@@ -81,15 +81,15 @@ func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 	return t.Other.RowStride == 2 && t.M > r.few(t)
 }
 
-// inPairs copies, as pairs, what a tile has along K from k on, and reports whether
-// their products may be taken.
-func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, copies unsafe.Pointer, k, depth, begin, end int64) bool {
-	input, other := t.Input.From(0, k), t.Other.From(k, begin)
+// inPairs copies, as pairs, what a part of a tile needs, and reports whether their
+// products may be taken.
+func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, part matmulPart, copies unsafe.Pointer) bool {
+	input, other, depth := t.Input.From(0, part.from), t.Other.From(part.from, part.begin), part.to-part.from
 	far := 0
 	if t.Far {
 		far = 1
 	}
-	return staysNormal(r.inputPairs(t, p, input, depth), r.otherPairs(p, other, copies, depth, end-begin, far))
+	return staysNormal(r.inputPairs(t, p, input, depth), r.otherPairs(p, other, copies, depth, part.end-part.begin, far))
 }
 
 // inputPairs makes those of Input.

@@ -235,9 +235,10 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
 		copies, depth := unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
 		there, copied := kernelRows{number: depth, size: t.Other.DType.Size()}, kernelRows{copies, p.copiesRow, depth, r.size}
-		if dots = dots && r.inPairs(t, p, copies, k, depth, begin, end); dots {
+		all := matmulPart{begin, end, k, k + depth}
+		if dots = dots && r.inPairs(t, p, all, copies); dots {
 			copied.number = ceilDiv(depth, 2)
-			r.multiply(&r.dots.products, t, p, begin, end, copied, k, k+depth)
+			r.multiply(&r.dots.products, t, p, all, copied)
 			continue
 		}
 		if begin < copiedFrom {
@@ -246,16 +247,16 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 		if depth > 0 && copiedFrom < end { // no pointer past Other's end
 			r.copy(&r.other, copies, p.copiesRow, t.Other.From(k, copiedFrom), depth, end-copiedFrom)
 		}
-		all := p.rows
-		for ; p.first < all; p.first += matmulAtOnce {
-			p.count, p.rows = min(t.M-p.first, matmulAtOnce), min(all-p.first, matmulAtOnce)
+		rows := p.rows
+		for ; p.first < rows; p.first += matmulAtOnce {
+			p.count, p.rows = min(t.M-p.first, matmulAtOnce), min(rows-p.first, matmulAtOnce)
 			if depth > 0 { // no pointer past Input's end
 				r.copyInput(t, p, k, depth)
 			}
-			r.multiply(&r.there.matmulPanels, t, p, begin, copiedFrom, there, k, k+depth)
-			r.multiply(&r.copied.matmulPanels, t, p, copiedFrom, end, copied, k, k+depth)
+			r.multiply(&r.there.matmulPanels, t, p, matmulPart{begin, copiedFrom, k, k + depth}, there)
+			r.multiply(&r.copied.matmulPanels, t, p, matmulPart{copiedFrom, end, k, k + depth}, copied)
 		}
-		p.first, p.count, p.rows = 0, t.M, all
+		p.first, p.count, p.rows = 0, t.M, rows
 	}
 }
 
@@ -266,15 +267,17 @@ type kernelRows struct {
 	apart, number, size int64
 }
 
-// multiply adds to the sums from column n to end, or begins them, what is along K from
-// from to to.
-func (r *matmulRow[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMemory, n, end int64, other kernelRows, from, to int64) {
-	for n < end {
-		kernel := panels.next(end-n, t.M)
-		bias, y, yRow, begun := r.result(t, p, n, from, to)
-		columns := min(kernel.columns, end-n)
+// matmulPart is some columns of y, and a part of their chains: from where to where along K.
+type matmulPart struct{ begin, end, from, to int64 }
+
+// multiply adds to a part's sums, or begins them.
+func (r *matmulRow[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMemory, part matmulPart, other kernelRows) {
+	for n := part.begin; n < part.end; {
+		kernel := panels.next(part.end-n, t.M)
+		bias, y, yRow, begun := r.result(t, p, n, part.from, part.to)
+		columns := min(kernel.columns, part.end-n)
 		kernel.run((*byte)(p.from), int(p.fromRow), int(p.rows), (*byte)(other.start), int(other.apart), int(columns), int(other.number), bias, y, yRow, begun)
-		if n += columns; n < end { // no pointer past a row's end
+		if n += columns; n < part.end { // no pointer past a row's end
 			other.start = unsafe.Add(other.start, columns*other.size)
 		}
 	}

@@ -71,6 +71,9 @@ func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, e
 	return p, each, limit
 }
 
+// What parameters are.
+const areScales, areZeroPoints = false, true
+
 // loadParams fills v with scales or zero points as kernels want them: the latter are
 // codes, from lo to hi.
 func loadParams[C Compute](v []C, s Span, zeroPoints bool, lo, hi float64) {

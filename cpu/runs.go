@@ -15,16 +15,16 @@ const (
 	runsCall = 1 << 17
 	// quickRun is from how many elements on a run is worth what quick codes need.
 	quickRun = 64
-	// longHeads is from how many bytes on runs without masks are stored around the caches, if they have heads, which
-	// are not; longSums is from how many on a run of sums, which may have none, is better taken alone.
+	// longHeads is how many bytes a run has at least that is stored around the caches, without masks, though its head
+	// is not; longSums is the same for a run of sums to be taken alone: many in a call must not have heads.
 	longHeads, longSums = 1 << 11, 1 << 14
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
 // elements, many in a call and each with its parameters, than with a parameter for
-// each element. code is the 8-bit float type that codes are rounded to, once says
-// that elements may not be handled twice: what needs either to take many runs in a
-// call takes one.
+// each element. With AVX2 a call has but one run where codes are rounded to an 8-bit
+// float type (code), and where runs end within a step and no element may be handled
+// twice (once).
 func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 	whole := n%16 == 0
 	switch {

@@ -137,7 +137,7 @@ func (r *weightRun) group(row, k, n, rows int64) (scales, zeros []float32) {
 		scales = unsafe.Slice((*float32)(s.P), count)
 	} else {
 		scales = BlockOf[float32](r.Scratch, scaleBlocks, int(count))
-		loadByKernel(scales, s, false, 0, 0)
+		loadByKernel(scales, s, areScales, 0, 0)
 	}
 	if r.Zero.P == nil {
 		return scales, noZeros[:count]
@@ -145,7 +145,7 @@ func (r *weightRun) group(row, k, n, rows int64) (scales, zeros []float32) {
 	zeros = BlockOf[float32](r.Scratch, zeroBlocks, int(rows*count))
 	lo, hi := r.Weight.DType.WholeRange()
 	for i := range rows {
-		loadByKernel(zeros[i*count:][:count], r.Zero.Row(row+i, first), true, float64(lo), float64(hi))
+		loadByKernel(zeros[i*count:][:count], r.Zero.Row(row+i, first), areZeroPoints, float64(lo), float64(hi))
 	}
 	return scales, zeros
 }

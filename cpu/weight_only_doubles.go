@@ -109,12 +109,12 @@ func (r *doubleRow) weights(t *WeightTile, w []float64, n, k, size int64) {
 	s, first := &t.Scratch.doubles, k/t.GroupSize
 	count := (k+size-1)/t.GroupSize - first + 1
 	scales, zeros := s.scales[:count], s.zeros[:count]
-	loadParams(scales, t.Scale.Row(n, first), false, 0, 0)
+	loadParams(scales, t.Scale.Row(n, first), areScales, 0, 0)
 	if t.Zero.P == nil {
 		clear(zeros)
 	} else {
 		lo, hi := t.Weight.DType.WholeRange()
-		loadParams(zeros, t.Zero.Row(n, first), true, float64(lo), float64(hi))
+		loadParams(zeros, t.Zero.Row(n, first), areZeroPoints, float64(lo), float64(hi))
 	}
 	weightsOf(w[:size], t.codeBytes(r.packing, n, k, size), r.unsigned, t.GroupSize, k, scales, zeros, r.dequantize)
 	clear(w[size:])

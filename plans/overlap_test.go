@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -111,6 +112,18 @@ func TestInPlaceWithStridesOfNoUse(t *testing.T) {
 	y.Strides = []int64{9, 1}
 	require.NoError(t, fakeQuantize(t, x.Shape).Run(0, nil, []tensor.View{x, tensor.Of([]float32{1}), {}, y}))
 	require.Equal(t, []float32{1, 2, -4, 7}, tensor.Slice[float32](x))
+}
+
+// Results that take the place of short groups with a shorter one between them, which are tiles where they lie, not when
+// they are copied.
+func TestInPlaceOfGroupsWithARest(t *testing.T) {
+	for n := int64(16); n < 36; n++ {
+		c := caseOf(t, testcase.Small, fmt.Sprintf("fake_quantize_per_group x=f16[3,%d] group_size=%d qmin=-100 qmax=100", 2*n+4, n))
+		want := defined(t, c)
+		for _, row := range rowsFor(c) {
+			same(t, c, testcase.Options{Preference: plans.Preference{Row: row}, InPlace: c.Op.InPlace[0]}, want, row)
+		}
+	}
 }
 
 // An output that shares an element with an input is refused, however both lie; so is one that has two in one place.

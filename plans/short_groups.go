@@ -29,7 +29,8 @@ func shortSum(f *groupedPlan, l *layout, n int64) bool {
 
 // shortExtremes is shortSum for extremes.
 func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {
-	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, true)
+	const once = true // an extreme's elements are handled
+	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, once)
 }
 
 // tryShortGroups lays out a reduction of such groups, and returns the number of

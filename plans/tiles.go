@@ -34,18 +34,20 @@ type tiling struct {
 // preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
-// tryTiles finds the tiling of a call's elements, laid out so, if their groups are short.
+// tryTiles finds the tiling of a call's elements, laid out so, if their groups are short, else leaves the one before.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
-	t, inner := &c.tiles, l.dims-1
+	var t tiling
+	inner := l.dims - 1
 	takesRuns := !f.varies(l, inner) && f.takesRuns(l, l.size[inner]) // a kernel's call has many groups then, too
 	if oneByOne || f.packed >= 0 || takesRuns && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
 	first := f.consecutive(l)
-	if !f.cycles(t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa == cpu.AVX2 || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
+	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa == cpu.AVX2 || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
 		return false
 	}
 	t.plan(t.repeatDim >= first, c.threads)
+	c.tiles = t
 	return true
 }
 

@@ -208,6 +208,7 @@ static PyObject *list_of(const int64_t *extents, int n) {
   return list;
 }
 
+/* Refuses what torch would allocate with a negative extent. */
 static int check_extents(call *c, const op_tensor *t, const shape *s) {
   int d = 0;
   while (d < s->rank && s->extents[d] >= 0) d++;
