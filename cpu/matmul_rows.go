@@ -224,6 +224,9 @@ func (r *matmulRow[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
 
 // sums computes the chains of columns [begin, end), from a depth on.
 func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
+	if begin == end {
+		return
+	}
 	copiedFrom, steps := begin, max(1, p.depth)
 	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
@@ -232,7 +235,7 @@ func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int
 			steps = matmulShallow
 		}
 	}
-	for k := from; begin < end && (k == 0 || k < t.K); k += steps {
+	for k := from; k == 0 || k < t.K; k += steps {
 		copies, depth := unsafe.Add(t.Memory, p.copies), min(steps, t.K-k)
 		there, copied := kernelRows{number: depth, size: t.Other.DType.Size()}, kernelRows{copies, p.copiesRow, depth, r.size}
 		all := matmulPart{begin, end, k, k + depth}
