@@ -33,13 +33,15 @@ type Args struct {
 // Apart are how many bytes of each input, then of each output, lie between a run
 // and the next of its strand, and of the strand beside it. Parameters are the
 // same all along a run, or, where they are Ready, one for each element and the
-// same in all runs. A striped kernel takes one strand, of MaxGroupRuns at
-// most: each is a group of its own, and leaves its sums in LanesOfGroup.
+// same in all runs. Rounds, if there are more than one, are all these runs again,
+// with the same parameters, Round bytes further on each time. A striped kernel takes
+// one round and one strand, of MaxGroupRuns at most: each is a group of its own, and
+// leaves its sums in LanesOfGroup.
 type Runs struct {
-	Steps, Strands int
-	Step, Apart    [MaxInputs + MaxOutputs]int64
-	Keep           bool // a striped kernel goes on with the sums that are in LanesOfGroup
-	lane           int  // of a run's first element
+	Steps, Strands, Rounds int
+	Step, Apart, Round     [MaxInputs + MaxOutputs]int64
+	Keep                   bool // a striped kernel goes on with the sums that are in LanesOfGroup
+	lane                   int  // of a run's first element
 }
 
 // At returns the arguments that start i elements further on.

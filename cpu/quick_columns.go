@@ -9,8 +9,8 @@ import (
 // quickRows is from how many rows on what quick codes need is worth making.
 const quickRows = 16
 
-// farAhead is how many bytes before an element of such rows is read its line is asked for.
-const farAhead = 1 << 14
+// rowsAhead is how many bytes before an element of such rows is read its line is asked for.
+const rowsAhead = 1 << 12
 
 // tryRows runs the kernel on runs that have the same parameters, some of them one for each
 // element, if it can.
@@ -40,7 +40,7 @@ func (k *kernel) tryRows(n, data int, a *Args) bool {
 			c.stream = c.stream && aligned
 			c.columns, c.rows = columns, min(most, r.Steps-step)
 			if quick && c.ahead != 0 {
-				c.ahead = max(1, farAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
+				c.ahead = max(1, rowsAhead/(m*int(k.in[0].Size()))) * int(r.Step[0])
 			}
 			c.in0, c.out = unsafe.Add(c.in0, step*int(r.Step[0])), unsafe.Add(c.out, step*int(r.Step[out]))
 			if data > 1 {

@@ -26,7 +26,7 @@ func TestRowsBesideTies(t *testing.T) {
 						x := besideTies(&table, types, r, i)
 						x.check(t, row)
 						x.inPlace = -1
-						(&runs{run: x, length: x.n, steps: 1, strands: 1}).check(t, row)
+						(&runs{run: x, length: x.n, steps: 1, strands: 1, rounds: 1}).check(t, row)
 					}
 				})
 			}

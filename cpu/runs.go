@@ -54,21 +54,23 @@ func runByRun(one Elementwise) Elementwise {
 func (a *Args) forRuns(one func(step int)) {
 	runs := a.Runs
 	a.Runs = Runs{}
-	for step := range max(1, runs.Steps) {
-		for strand := range max(1, runs.Strands) {
-			a.move(&runs, step, strand, 1)
-			one(step)
-			a.move(&runs, step, strand, -1)
+	for round := range max(1, runs.Rounds) {
+		for step := range max(1, runs.Steps) {
+			for strand := range max(1, runs.Strands) {
+				a.move(&runs, round, step, strand, 1)
+				one(step)
+				a.move(&runs, round, step, strand, -1)
+			}
 		}
 	}
 	a.Runs = runs
 }
 
 // move moves all operands to a run, or back from there.
-func (a *Args) move(r *Runs, step, strand, by int) {
+func (a *Args) move(r *Runs, round, step, strand, by int) {
 	to := func(s *Span, k int) {
 		if s.P != nil {
-			s.P = unsafe.Add(s.P, by*(step*int(r.Step[k])+strand*int(r.Apart[k])))
+			s.P = unsafe.Add(s.P, by*(round*int(r.Round[k])+step*int(r.Step[k])+strand*int(r.Apart[k])))
 		}
 	}
 	for k := range a.In {
@@ -116,14 +118,16 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
 		k.loadRuns(a, n, data, step, steps)
-		for at := 0; at < n; {
-			m := min(n-at, runsCall/r.Strands)
-			k.operands(a, step, at, m)
-			k.run(m, c)
-			at += m
+		for round := range max(1, r.Rounds) {
+			for at := 0; at < n; {
+				m := min(n-at, runsCall/r.Strands)
+				k.operands(a, round, step, at, m)
+				k.run(m, c)
+				at += m
+			}
 		}
 	}
-	if a.Repeats && !a.Stream && r.Steps <= most && n <= runsCall/r.Strands {
+	if a.Repeats && !a.Stream && r.Rounds <= 1 && r.Steps <= most && n <= runsCall/r.Strands {
 		c.forget()
 	} else {
 		a.call = kernelCall{}
@@ -150,7 +154,7 @@ func (a *Args) extent(number int, s Span, n int) (e [2]uintptr) {
 	}
 	e = [2]uintptr{uintptr(s.P), uintptr(s.P) + uintptr(n)*uintptr(s.DType.Size())}
 	r := &a.Runs
-	for _, far := range [2]int64{int64(r.Steps-1) * r.Step[number], int64(r.Strands-1) * r.Apart[number]} {
+	for _, far := range [3]int64{int64(r.Steps-1) * r.Step[number], int64(r.Strands-1) * r.Apart[number], int64(max(1, r.Rounds)-1) * r.Round[number]} {
 		if far < 0 {
 			e[0] += uintptr(far)
 		} else {
@@ -178,7 +182,7 @@ func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, n
 // a register, which is not. Strands have it at the same place.
 func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
 	out := len(a.In)
-	if !a.Stream || !k.writes(a) || a.Runs.Apart[out]%streamAlignment != 0 {
+	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
 		return false, false
 	}
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
@@ -203,7 +207,7 @@ func (k *kernel) lacks(a *Args, n int) bool {
 func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
 // operands makes the call for m elements, from at on, of the runs from a step on.
-func (k *kernel) operands(a *Args, step, at, m int) {
+func (k *kernel) operands(a *Args, round, step, at, m int) {
 	c, r, vector := &a.call, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
 	switch c.visit = k.block; {
 	case r.Strands == 1 && !c.heads:
@@ -216,7 +220,7 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 			return
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
-		if p = unsafe.Add(s.P, step*between+at*size); s.P == nil {
+		if p = unsafe.Add(s.P, round*int(r.Round[number])+step*between+at*size); s.P == nil {
 			p, apart, between = unsafe.Pointer(&a.Scratch.unused), 0, 0 // all runs in one place
 		}
 		visit = c.visit * size

@@ -92,6 +92,7 @@ func TestRunsWithoutOutput(t *testing.T) {
 type runs struct {
 	*run
 	length, steps, strands int
+	rounds                 int  // all these runs, with the same parameters
 	first                  int  // elements of a run that a call before this one took
 	gap                    int  // elements between a run and the next in memory
 	strandsOutside         bool // the steps of a strand follow each other in memory
@@ -106,16 +107,18 @@ func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 	if x.length < 20 && r.IntN(2) == 0 {
 		x.steps = 100 + r.IntN(100) // more than one call of the kernel
 	}
+	x.rounds = oneOf(r, 1, 1, 3)
 	if table.sums {
-		x.steps, x.strands = min(x.steps, cpu.MaxGroupRuns), 1
+		x.steps, x.strands, x.rounds = min(x.steps, cpu.MaxGroupRuns), 1, 1
 		x.first = r.IntN(1+(x.length-1)/cpu.Lanes) * cpu.Lanes
 	}
-	x.run = newRun(table, types, r, x.length*x.steps*x.strands)
+	round := x.length * x.steps * x.strands
+	x.run = newRun(table, types, r, round*x.rounds)
 	x.step, x.outStep, x.inPlace, x.ready, x.cut = [4]int{1, 1, 1, 1}, 1, -1, false, 0
 	for k := table.data; k < table.data+2 && x.in[k] != nil; k++ {
 		size := int(x.types.In[k].Size())
 		for i := range x.n {
-			from := i - i%x.length
+			from := (i - i%x.length) % round
 			if x.shared {
 				from = 0
 			}
@@ -127,16 +130,17 @@ func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 
 // place returns where a run lies in memory, counted in runs.
 func (x *runs) place(step, strand int) int {
-	if x.strandsOutside {
-		return strand*x.steps + step
+	before := step / x.steps * x.steps * x.strands // rounds
+	if step %= x.steps; x.strandsOutside {
+		return before + strand*x.steps + step
 	}
-	return step*x.strands + strand
+	return before + step*x.strands + strand
 }
 
 // operand lays data out, which is all elements, or one for each run.
 func (x *runs) operand(a *cpu.Args, k int, s *cpu.Span, data []byte, length, gap int) (memory []byte) {
 	size := int(s.DType.Size())
-	count := x.steps * x.strands
+	count := x.steps * x.strands * x.rounds
 	memory = bytes.Repeat([]byte{canary}, (count*(length+gap)-gap)*size)
 	for run := range count {
 		at := x.place(run/x.strands, run%x.strands)
@@ -145,7 +149,7 @@ func (x *runs) operand(a *cpu.Args, k int, s *cpu.Span, data []byte, length, gap
 	memory = guard(memory, x.atTheEnd)
 	s.P = unsafe.Pointer(&memory[0])
 	distance := func(step, strand int) int64 { return int64(x.place(step, strand) * (length + gap) * size) }
-	a.Runs.Step[k], a.Runs.Apart[k] = distance(1, 0), distance(0, 1)
+	a.Runs.Step[k], a.Runs.Apart[k], a.Runs.Round[k] = distance(min(1, x.steps-1), 0), distance(0, 1), distance(x.steps, 0)
 	return memory
 }
 
@@ -157,8 +161,8 @@ func (x *runs) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	for name, kernel := range map[string]cpu.Striped{row.Name: kernel, "go": definition} {
 		got := x.call(t, kernel, false)
 		what := func() string {
-			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d gap=%d strandsOutside=%v shared=%v repeats=%v stream=%v out=%v types=%v bounds=[%v, %v]",
-				name, x.length, x.first, x.steps, x.strands, x.gap, x.strandsOutside, x.shared, x.repeats, x.stream, x.out, x.types, x.lo, x.hi)
+			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d rounds=%d gap=%d strandsOutside=%v shared=%v repeats=%v stream=%v out=%v types=%v bounds=[%v, %v]",
+				name, x.length, x.first, x.steps, x.strands, x.rounds, x.gap, x.strandsOutside, x.shared, x.repeats, x.stream, x.out, x.types, x.lo, x.hi)
 		}
 		if x.out {
 			compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -174,7 +178,7 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 	t.Helper()
 	defer releaseGuards()
 	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Stream: x.stream}
-	a.Runs.Steps, a.Runs.Strands = x.steps, x.strands
+	a.Runs.Steps, a.Runs.Strands, a.Runs.Rounds = x.steps, x.strands, x.rounds
 	if x.repeats && !oneByOne {
 		x.atTheEnd = !x.atTheEnd // other addresses, also within a register
 		x.lay(a)
@@ -207,7 +211,7 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 	}
 	size := int(x.types.Out[0].Size())
 	pitch := (x.length + x.gap) * size
-	for run := range x.steps * x.strands {
+	for run := range x.steps * x.strands * x.rounds {
 		at := x.place(run/x.strands, run%x.strands) * pitch
 		res.out = append(res.out, memory[at:][:x.length*size]...)
 		end := min(at+pitch, len(memory))
@@ -229,7 +233,8 @@ func (x *runs) lay(a *cpu.Args) (memory []byte) {
 			a.In[k].Stride = x.types.In[k].Size()
 			continue
 		}
-		if x.operand(a, k, &a.In[k], data, 1, 0); x.shared {
+		x.operand(a, k, &a.In[k], data, 1, 0)
+		if a.Runs.Round[k] = 0; x.shared {
 			a.Runs.Step[k], a.Runs.Apart[k] = 0, 0
 		}
 	}
@@ -243,14 +248,18 @@ func (x *runs) lay(a *cpu.Args) (memory []byte) {
 // oneByOne runs a kernel that need not know of runs.
 func (x *runs) oneByOne(kernel cpu.Striped, a *cpu.Args, res *results) {
 	all := *a
-	for step := range x.steps {
+	runs := all.Runs
+	for step := range x.steps * x.rounds {
 		for strand := range x.strands {
 			*a = all
 			a.Runs = cpu.Runs{}
-			for k := range a.In {
-				a.In[k] = moved(a.In[k], int64(step)*all.Runs.Step[k]+int64(strand)*all.Runs.Apart[k])
+			offset := func(k int) int64 {
+				return int64(step/x.steps)*runs.Round[k] + int64(step%x.steps)*runs.Step[k] + int64(strand)*runs.Apart[k]
 			}
-			a.Out[0] = moved(a.Out[0], int64(step)*all.Runs.Step[len(a.In)]+int64(strand)*all.Runs.Apart[len(a.In)])
+			for k := range a.In {
+				a.In[k] = moved(a.In[k], offset(k))
+			}
+			a.Out[0] = moved(a.Out[0], offset(len(a.In)))
 			for i := range 2 {
 				clear(cpu.LanesOf[float64](scratch, i)[:])
 			}

@@ -3608,36 +3608,117 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y4
+	VBROADCASTSS 1024(SI), Y0
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y7
+	VXORPS      Y5, Y5, Y5
+	VFMADD231PS Y4, Y6, Y5
+	VXORPS      Y6, Y6, Y6
+	VFMADD231PS Y4, Y7, Y6
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y5, (BX)(R11*4)
+	VMOVDQU     Y6, 32(BX)(R11*4)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y5, (BX)(R11*4)
+	VMOVNTDQ Y6, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned11
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned11
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned11
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand13:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal14
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided8
+	JMP          divided15
 
-reciprocal7:
+reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3645,7 +3726,7 @@ reciprocal7:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided8:
+divided15:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3663,27 +3744,27 @@ divided8:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near11
+	JNE      near18
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around16
 
-near11:
+near18:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored10
+	JMP     stored17
 
-around9:
+around16:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored10:
+stored17:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -3691,17 +3772,17 @@ stored10:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
+aligned11:
 	CMPB 77(CX), $0x00
-	JEQ  divide12
+	JEQ  divide19
 
-turn13:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand23:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -3710,19 +3791,19 @@ strand16:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block14:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near24:
 	XORQ R11, R11
 
-group18:
+group25:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -3744,68 +3825,68 @@ group18:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y6, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around19
+	JNE         around26
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored20
+	JMP         stored27
 
-around19:
+around26:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored20:
+stored27:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group25
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn20
 
-turns15:
-divide12:
-turn21:
+turns22:
+divide19:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block22:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near25:
+near32:
 	XORQ R11, R11
 
-group26:
+group33:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal34
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+	JMP     divided35
 
-reciprocal27:
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3813,7 +3894,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided28:
+divided35:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3831,70 +3912,70 @@ divided28:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around36
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored30
+	JMP      stored37
 
-around29:
+around36:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored30:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block22
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn28
 
-turns23:
+turns30:
 	TESTQ AX, AX
-	JEQ   none31
+	JEQ   none38
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand32:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some33:
+some40:
 	TESTQ DI, DI
-	JLE   done34
+	JLE   done41
 	CMPQ  DI, $0x00000010
-	JGE   whole35
+	JGE   whole42
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole35:
+whole42:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 
-near36:
+near43:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal44
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided38
+	JMP     divided45
 
-reciprocal37:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3902,7 +3983,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided45:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3920,26 +4001,26 @@ divided38:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near41
+	JNE      near48
 	CMPB     76(CX), $0x00
-	JNE      around39
+	JNE      around46
 
-near41:
+near48:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored40
+	JMP     stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored40:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some33
+	JMP  some40
 
-done34:
+done41:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -3950,22 +4031,22 @@ done34:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand32
+	JNE    strand39
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none31:
+none38:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -3981,32 +4062,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4016,15 +4097,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block44:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near53:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4046,61 +4127,61 @@ near46:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored48:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
-divide43:
-block49:
+blocks52:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal62
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4108,7 +4189,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4126,51 +4207,51 @@ divided56:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around57
+	JNE      around64
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored58
+	JMP      stored65
 
-around57:
+around64:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal70
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided64
+	JMP     divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4178,7 +4259,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4196,24 +4277,24 @@ divided64:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around65
+	JNE      around72
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored66
+	JMP      stored73
 
-around65:
+around72:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored66:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4706,20 +4787,101 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y4
+	VBROADCASTSS 1024(SI), Y0
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VCVTPH2PS   (DX)(R11*2), Y5
+	VCVTPH2PS   16(DX)(R11*2), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y7
+	VXORPS      Y5, Y5, Y5
+	VFMADD231PS Y4, Y6, Y5
+	VXORPS      Y6, Y6, Y6
+	VFMADD231PS Y4, Y7, Y6
+	VCVTPS2PH   $0x00, Y5, X5
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     X5, (BX)(R11*2)
+	VMOVDQU     X6, 16(BX)(R11*2)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ X5, (BX)(R11*2)
+	VMOVNTDQ X6, 16(BX)(R11*2)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -4728,17 +4890,17 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y7, Y3, Y7
@@ -4762,66 +4924,66 @@ group12:
 	VCVTPS2PH   $0x00, Y7, X7
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     X7, (BX)(R11*2)
 	VMOVDQU     X8, 16(BX)(R11*2)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ X7, (BX)(R11*2)
 	VMOVNTDQ X8, 16(BX)(R11*2)
 
-stored14:
+stored21:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal28
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4829,7 +4991,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -4849,70 +5011,70 @@ divided22:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around30
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored24
+	JMP       stored31
 
-around23:
+around30:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal38
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
+	JMP       divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4920,7 +5082,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -4940,26 +5102,26 @@ divided32:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near35
+	JNE       near42
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around40
 
-near35:
+near42:
 	VMOVDQU X4, (BX)
 	VMOVDQU X5, 16(BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored34:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -4970,22 +5132,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -5002,18 +5164,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none37
+	JEQ   none44
 	LEAQ  16640(R8), R9
 
-block38:
+block45:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R10*1)
 
-near40:
+near47:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y7
 	VMOVUPS     (R8), Y8
@@ -5029,11 +5191,11 @@ near40:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded41
+	JEQ         loaded48
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded41:
+loaded48:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5047,16 +5209,16 @@ loaded41:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
-	JNE         around42
+	JNE         around49
 	VMOVDQU     X6, (BX)
 	VMOVDQU     X7, 16(BX)
-	JMP         stored43
+	JMP         stored50
 
-around42:
+around49:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored43:
+stored50:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5064,37 +5226,37 @@ stored43:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
-none37:
+blocks46:
+none44:
 	CMPQ         AX, $0x00000200
-	JLT          divide44
+	JLT          divide51
 	CMPB         72(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	CMPB         73(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	CMPB         75(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide44
+	JHI          divide51
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide44
+	JHI          divide51
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide44
+	JHI          divide51
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide44
+	JNE          divide51
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5104,15 +5266,15 @@ none37:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block45:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks46
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near47:
+near54:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5136,59 +5298,59 @@ near47:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around55
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored49
+	JMP         stored56
 
-around48:
+around55:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored49:
+stored56:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block45
+	JMP  block52
 
-blocks46:
-divide44:
-block50:
+blocks53:
+divide51:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near52
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near52:
+near59:
 	XORQ R8, R8
 
-group53:
+group60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded54:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded62
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded55:
+loaded62:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal63
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided64
 
-reciprocal56:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5196,7 +5358,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided64:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5216,51 +5378,51 @@ divided57:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around65
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored59
+	JMP       stored66
 
-around58:
+around65:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored59:
+stored66:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group53
+	JNE  group60
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block57
 
-blocks51:
-some60:
+blocks58:
+some67:
 	TESTQ   AX, AX
-	JLE     done61
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded62:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded70
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded63:
+loaded70:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal71
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided65
+	JMP       divided72
 
-reciprocal64:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5268,7 +5430,7 @@ reciprocal64:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided65:
+divided72:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5288,24 +5450,24 @@ divided65:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around73
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored67
+	JMP       stored74
 
-around66:
+around73:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored67:
+stored74:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some60
+	JMP  some67
 
-done61:
+done68:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5336,20 +5498,108 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y4
+	VBROADCASTSS 1024(SI), Y0
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVDQU     (DX)(R11*2), Y6
+	VPSLLD      $0x10, Y6, Y5
+	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y7
+	VXORPS      Y5, Y5, Y5
+	VFMADD231PS Y4, Y6, Y5
+	VXORPS      Y6, Y6, Y6
+	VFMADD231PS Y4, Y7, Y6
+	VPSRLD      $0x10, Y5, Y7
+	VPAND       all32_1<>+0(SB), Y7, Y7
+	VPADDD      Y5, Y7, Y7
+	VPADDD      all32_7fff<>+0(SB), Y7, Y7
+	VPSRLD      $0x10, Y6, Y5
+	VPAND       all32_1<>+0(SB), Y5, Y5
+	VPADDD      Y6, Y5, Y5
+	VPADDD      all32_7fff<>+0(SB), Y5, Y5
+	VPSRLD      $0x10, Y7, Y6
+	VPBLENDW    $0xaa, Y5, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y6, (BX)(R11*2)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y6, (BX)(R11*2)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -5358,17 +5608,17 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -5401,65 +5651,65 @@ group12:
 	VPSRLD      $0x10, Y9, Y8
 	VPBLENDW    $0xaa, Y7, Y8, Y8
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     Y8, (BX)(R11*2)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ Y8, (BX)(R11*2)
 
-stored14:
+stored21:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VMOVDQU (DX)(R11*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal28
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5467,7 +5717,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5499,70 +5749,70 @@ divided22:
 	VPSRLD    $0x10, Y6, Y4
 	VPBLENDW  $0xaa, Y7, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around30
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored24
+	JMP       stored31
 
-around23:
+around30:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal38
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
+	JMP       divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5570,7 +5820,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5604,24 +5854,24 @@ divided32:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near35
+	JNE       near42
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around40
 
-near35:
+near42:
 	VMOVDQU Y4, (BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ Y4, (BX)
 
-stored34:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5632,22 +5882,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -5664,18 +5914,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none37
+	JEQ   none44
 	LEAQ  16640(R8), R9
 
-block38:
+block45:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R10*1)
 
-near40:
+near47:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y7
@@ -5693,11 +5943,11 @@ near40:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded41
+	JEQ         loaded48
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded41:
+loaded48:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5721,14 +5971,14 @@ loaded41:
 	VPACKUSDW   Y6, Y7, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around42
+	JNE         around49
 	VMOVDQU     Y6, (BX)
-	JMP         stored43
+	JMP         stored50
 
-around42:
+around49:
 	VMOVNTDQ Y6, (BX)
 
-stored43:
+stored50:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5736,37 +5986,37 @@ stored43:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
-none37:
+blocks46:
+none44:
 	CMPQ         AX, $0x00000200
-	JLT          divide44
+	JLT          divide51
 	CMPB         72(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	CMPB         73(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	CMPB         75(CX), $0x00
-	JNE          divide44
+	JNE          divide51
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide44
+	JHI          divide51
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide44
+	JHI          divide51
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide44
+	JHI          divide51
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide44
+	JNE          divide51
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5776,15 +6026,15 @@ none37:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block45:
+block52:
 	CMPQ       AX, $0x00000010
-	JLT        blocks46
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 
-near47:
+near54:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -5820,59 +6070,59 @@ near47:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around55
 	VMOVDQU     Y10, (BX)
-	JMP         stored49
+	JMP         stored56
 
-around48:
+around55:
 	VMOVNTDQ Y10, (BX)
 
-stored49:
+stored56:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block45
+	JMP  block52
 
-blocks46:
-divide44:
-block50:
+blocks53:
+divide51:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near52
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near52:
+near59:
 	XORQ R8, R8
 
-group53:
+group60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded54:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded62
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded55:
+loaded62:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal63
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided64
 
-reciprocal56:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5880,7 +6130,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided64:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5914,51 +6164,51 @@ divided57:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around65
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored59
+	JMP       stored66
 
-around58:
+around65:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored59:
+stored66:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group53
+	JNE  group60
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block57
 
-blocks51:
-some60:
+blocks58:
+some67:
 	TESTQ   AX, AX
-	JLE     done61
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded62:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded70
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded63:
+loaded70:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal71
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided65
+	JMP       divided72
 
-reciprocal64:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5966,7 +6216,7 @@ reciprocal64:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided65:
+divided72:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6000,22 +6250,22 @@ divided65:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around73
 	VMOVDQU   Y6, (BX)
-	JMP       stored67
+	JMP       stored74
 
-around66:
+around73:
 	VMOVNTDQ Y6, (BX)
 
-stored67:
+stored74:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some60
+	JMP  some67
 
-done61:
+done68:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -8998,20 +8998,113 @@ TEXT ·quantizeAVX2F32I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	VCVTPS2DQ    Y4, Y4
+	VPBROADCASTB X4, Y4
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMOVUPS     64(DX)(R11*4), Y7
+	VMOVUPS     96(DX)(R11*4), Y8
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y9
+	VFMADD231PS Y2, Y5, Y9
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VMINPS      Y7, Y1, Y7
+	VMAXPS      Y7, Y0, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y2, Y7, Y6
+	VMINPS      Y8, Y1, Y8
+	VMAXPS      Y8, Y0, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y2, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y5, Y8, Y5
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y5, Y5
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y5, Y5
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y5, Y6, Y5
+	VPADDB      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y5, (BX)(R11*1)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y5, (BX)(R11*1)
+
+stored8:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -9022,19 +9115,19 @@ strand10:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMOVUPS     64(DX)(R11*4), Y9
@@ -9068,66 +9161,66 @@ group12:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored14:
+stored21:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal28
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9135,7 +9228,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9156,68 +9249,68 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around30
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored24
+	JMP          stored31
 
-around23:
+around30:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal38
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
+	JMP     divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9225,7 +9318,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9246,24 +9339,24 @@ divided32:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near35
+	JNE          near42
 	CMPB         76(CX), $0x00
-	JNE          around33
+	JNE          around40
 
-near35:
+near42:
 	VMOVDQU X4, (BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ X4, (BX)
 
-stored34:
+stored41:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -9274,22 +9367,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -9306,19 +9399,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none37
+	JEQ   none44
 	LEAQ  16640(R8), R9
 
-block38:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near40:
+near47:
 	VMOVUPS     (R8), Y1
 	VMOVUPS     4160(R8), Y0
 	VMINPS      (DX), Y0, Y0
@@ -9356,14 +9449,14 @@ near40:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around48
 	VMOVDQU     Y0, (BX)
-	JMP         stored42
+	JMP         stored49
 
-around41:
+around48:
 	VMOVNTDQ Y0, (BX)
 
-stored42:
+stored49:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+128, DX
@@ -9371,9 +9464,9 @@ stored42:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
+blocks46:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9383,34 +9476,34 @@ blocks39:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none37:
+none44:
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -9422,16 +9515,16 @@ none37:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block44:
+block51:
 	CMPQ       AX, $0x00000020
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near46:
+near53:
 	VMOVUPS     (DX), Y2
 	VMOVUPS     32(DX), Y6
 	VMOVUPS     64(DX), Y7
@@ -9465,22 +9558,22 @@ near46:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y2, (BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y2, (BX)
 
-stored48:
+stored55:
 	ADDQ $+128, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
+blocks52:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9490,43 +9583,43 @@ blocks45:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide43:
-block49:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal62
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9534,7 +9627,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9555,49 +9648,49 @@ divided56:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around57
+	JNE          around64
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored58
+	JMP          stored65
 
-around57:
+around64:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal70
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided64
+	JMP     divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9605,7 +9698,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9626,22 +9719,22 @@ divided64:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around65
+	JNE          around72
 	VMOVDQU      X6, (BX)
-	JMP          stored66
+	JMP          stored73
 
-around65:
+around72:
 	VMOVNTDQ X6, (BX)
 
-stored66:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10065,20 +10158,111 @@ TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	VCVTPS2DQ    Y4, Y4
+	VPBROADCASTB X4, Y4
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VCVTPH2PS   (DX)(R11*2), Y5
+	VCVTPH2PS   16(DX)(R11*2), Y6
+	VCVTPH2PS   32(DX)(R11*2), Y7
+	VCVTPH2PS   48(DX)(R11*2), Y8
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y9
+	VFMADD231PS Y2, Y5, Y9
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VMINPS      Y7, Y1, Y7
+	VMAXPS      Y7, Y0, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y2, Y7, Y6
+	VMINPS      Y8, Y1, Y8
+	VMAXPS      Y8, Y0, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y2, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y5, Y8, Y5
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y5, Y5
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y5, Y5
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y5, Y6, Y5
+	VPADDB      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y5, (BX)(R11*1)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y5, (BX)(R11*1)
+
+stored8:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -10089,17 +10273,17 @@ strand10:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VCVTPH2PS   32(DX)(R11*2), Y9
@@ -10133,64 +10317,64 @@ group12:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored14:
+stored21:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal28
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10198,7 +10382,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10219,68 +10403,68 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around30
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored24
+	JMP          stored31
 
-around23:
+around30:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal38
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
+	JMP       divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10288,7 +10472,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10309,24 +10493,24 @@ divided32:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near35
+	JNE          near42
 	CMPB         76(CX), $0x00
-	JNE          around33
+	JNE          around40
 
-near35:
+near42:
 	VMOVDQU X4, (BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ X4, (BX)
 
-stored34:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -10337,22 +10521,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -10369,18 +10553,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none37
+	JEQ   none44
 	LEAQ  16640(R8), R9
 
-block38:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R10*1)
 
-near40:
+near47:
 	VCVTPH2PS   (DX), Y0
 	VCVTPH2PS   16(DX), Y1
 	VCVTPH2PS   32(DX), Y2
@@ -10422,14 +10606,14 @@ near40:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around48
 	VMOVDQU     Y0, (BX)
-	JMP         stored42
+	JMP         stored49
 
-around41:
+around48:
 	VMOVNTDQ Y0, (BX)
 
-stored42:
+stored49:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -10437,9 +10621,9 @@ stored42:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
+blocks46:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10449,34 +10633,34 @@ blocks39:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none37:
+none44:
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -10488,15 +10672,15 @@ none37:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block44:
+block51:
 	CMPQ       AX, $0x00000020
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near53:
 	VCVTPH2PS   (DX), Y2
 	VCVTPH2PS   16(DX), Y6
 	VCVTPH2PS   32(DX), Y7
@@ -10530,22 +10714,22 @@ near46:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y2, (BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y2, (BX)
 
-stored48:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
+blocks52:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10555,41 +10739,41 @@ blocks45:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide43:
-block49:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal55
+	JNE       reciprocal62
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided56
+	JMP       divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10597,7 +10781,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10618,49 +10802,49 @@ divided56:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around57
+	JNE          around64
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored58
+	JMP          stored65
 
-around57:
+around64:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal63
+	JNE       reciprocal70
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided64
+	JMP       divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10668,7 +10852,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10689,22 +10873,22 @@ divided64:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around65
+	JNE          around72
 	VMOVDQU      X6, (BX)
-	JMP          stored66
+	JMP          stored73
 
-around65:
+around72:
 	VMOVNTDQ X6, (BX)
 
-stored66:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10735,20 +10919,115 @@ TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	VCVTPS2DQ    Y4, Y4
+	VPBROADCASTB X4, Y4
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VPMOVZXWD   (DX)(R11*2), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VPMOVZXWD   16(DX)(R11*2), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   32(DX)(R11*2), Y7
+	VPSLLD      $0x10, Y7, Y7
+	VPMOVZXWD   48(DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y9
+	VFMADD231PS Y2, Y5, Y9
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VMINPS      Y7, Y1, Y7
+	VMAXPS      Y7, Y0, Y7
+	VMULPS      Y3, Y7, Y6
+	VFMADD231PS Y2, Y7, Y6
+	VMINPS      Y8, Y1, Y8
+	VMAXPS      Y8, Y0, Y8
+	VMULPS      Y3, Y8, Y7
+	VFMADD231PS Y2, Y8, Y7
+	VCVTPS2DQ   Y9, Y8
+	VCVTPS2DQ   Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y7, Y7
+	VPACKSSDW   Y5, Y8, Y5
+	VPACKSSDW   Y7, Y6, Y6
+	VPAND       all32_ff00ff<>+0(SB), Y5, Y5
+	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
+	VPACKUSWB   Y6, Y5, Y5
+	VMOVDQU     transposed32<>+0(SB), Y6
+	VPERMD      Y5, Y6, Y5
+	VPADDB      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y5, (BX)(R11*1)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y5, (BX)(R11*1)
+
+stored8:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -10759,17 +11038,17 @@ strand10:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -10806,66 +11085,66 @@ group12:
 	VPERMQ      $0xd8, Y7, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored14:
+stored21:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal28
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10873,7 +11152,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10894,70 +11173,70 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around30
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored24
+	JMP          stored31
 
-around23:
+around30:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal38
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided32
+	JMP       divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10965,7 +11244,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10986,24 +11265,24 @@ divided32:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near35
+	JNE          near42
 	CMPB         76(CX), $0x00
-	JNE          around33
+	JNE          around40
 
-near35:
+near42:
 	VMOVDQU X4, (BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ X4, (BX)
 
-stored34:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -11014,22 +11293,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -11046,18 +11325,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none37
+	JEQ   none44
 	LEAQ  16640(R8), R9
 
-block38:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R10*1)
 
-near40:
+near47:
 	VPMOVZXWD   (DX), Y0
 	VPSLLD      $0x10, Y0, Y0
 	VPMOVZXWD   16(DX), Y1
@@ -11103,14 +11382,14 @@ near40:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around48
 	VMOVDQU     Y0, (BX)
-	JMP         stored42
+	JMP         stored49
 
-around41:
+around48:
 	VMOVNTDQ Y0, (BX)
 
-stored42:
+stored49:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -11118,9 +11397,9 @@ stored42:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
+blocks46:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11130,34 +11409,34 @@ blocks39:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none37:
+none44:
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -11169,15 +11448,15 @@ none37:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block44:
+block51:
 	CMPQ       AX, $0x00000020
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near53:
 	VPMOVZXWD   (DX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VPMOVZXWD   16(DX), Y6
@@ -11215,22 +11494,22 @@ near46:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y2, (BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y2, (BX)
 
-stored48:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
+blocks52:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11240,43 +11519,43 @@ blocks45:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide43:
-block49:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal55
+	JNE       reciprocal62
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided56
+	JMP       divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11284,7 +11563,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11305,51 +11584,51 @@ divided56:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around57
+	JNE          around64
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored58
+	JMP          stored65
 
-around57:
+around64:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal63
+	JNE       reciprocal70
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided64
+	JMP       divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11357,7 +11636,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11378,22 +11657,22 @@ divided64:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around65
+	JNE          around72
 	VMOVDQU      X6, (BX)
-	JMP          stored66
+	JMP          stored73
 
-around65:
+around72:
 	VMOVNTDQ X6, (BX)
 
-stored66:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11424,20 +11703,103 @@ TEXT ·quantizeAVX2F32I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y5, Y5
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW   Y5, Y6, Y5
+	VPERMQ      $0xd8, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y5, (BX)(R11*2)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y5, (BX)(R11*2)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide13
 
-turn7:
+turn14:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns16
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand17:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -11446,19 +11808,19 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block15:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near11:
+near18:
 	XORQ R11, R11
 
-group12:
+group19:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -11484,66 +11846,66 @@ group12:
 	VPACKUSDW   Y7, Y8, Y7
 	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around20
 	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored14
+	JMP         stored21
 
-around13:
+around20:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored14:
+stored21:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group19
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block15
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn14
 
-turns9:
-divide6:
-turn15:
+turns16:
+divide13:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near19:
+near26:
 	XORQ R11, R11
 
-group20:
+group27:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal28
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided29
 
-reciprocal21:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11551,7 +11913,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided29:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -11571,68 +11933,68 @@ divided22:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around30
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored24
+	JMP       stored31
 
-around23:
+around30:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored24:
+stored31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group20
+	JNE  group27
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block16
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn22
 
-turns17:
+turns24:
 	TESTQ AX, AX
-	JEQ   none25
+	JEQ   none32
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand26:
+strand33:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some27:
+some34:
 	TESTQ DI, DI
-	JLE   done28
+	JLE   done35
 	CMPQ  DI, $0x00000010
-	JGE   whole29
+	JGE   whole36
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole29:
+whole36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near37
 	PREFETCHT1 (DX)(R11*1)
 
-near30:
+near37:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal38
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
+	JMP     divided39
 
-reciprocal31:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11640,7 +12002,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided39:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -11660,24 +12022,24 @@ divided32:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near35
+	JNE       near42
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around40
 
-near35:
+near42:
 	VMOVDQU Y4, (BX)
-	JMP     stored34
+	JMP     stored41
 
-around33:
+around40:
 	VMOVNTDQ Y4, (BX)
 
-stored34:
+stored41:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -11688,22 +12050,22 @@ done28:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand26
+	JNE    strand33
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none25:
+none32:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -11719,32 +12081,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide37
+	JLT          divide44
 	CMPB         72(CX), $0x00
-	JNE          divide37
+	JNE          divide44
 	CMPB         73(CX), $0x00
-	JNE          divide37
+	JNE          divide44
 	CMPB         75(CX), $0x00
-	JNE          divide37
+	JNE          divide44
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide37
+	JHI          divide44
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide44
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide44
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide37
+	JNE          divide44
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11754,15 +12116,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block38:
+block45:
 	CMPQ       AX, $0x00000010
-	JLT        blocks39
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 
-near40:
+near47:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -11788,59 +12150,59 @@ near40:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around48
 	VMOVDQU     Y10, (BX)
-	JMP         stored42
+	JMP         stored49
 
-around41:
+around48:
 	VMOVNTDQ Y10, (BX)
 
-stored42:
+stored49:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block38
+	JMP  block45
 
-blocks39:
-divide37:
-block43:
+blocks46:
+divide44:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near45
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near45:
+near52:
 	XORQ R8, R8
 
-group46:
+group53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded54
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded47:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded48:
+loaded55:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal49
+	JNE     reciprocal56
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided50
+	JMP     divided57
 
-reciprocal49:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11848,7 +12210,7 @@ reciprocal49:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided50:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11868,49 +12230,49 @@ divided50:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around58
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored52
+	JMP       stored59
 
-around51:
+around58:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored52:
+stored59:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group46
+	JNE  group53
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block50
 
-blocks44:
-some53:
+blocks51:
+some60:
 	TESTQ   AX, AX
-	JLE     done54
+	JLE     done61
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded62
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded55:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded63
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded56:
+loaded63:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal57
+	JNE     reciprocal64
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided58
+	JMP     divided65
 
-reciprocal57:
+reciprocal64:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11918,7 +12280,7 @@ reciprocal57:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided58:
+divided65:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -11938,22 +12300,22 @@ divided58:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around59
+	JNE       around66
 	VMOVDQU   Y6, (BX)
-	JMP       stored60
+	JMP       stored67
 
-around59:
+around66:
 	VMOVNTDQ Y6, (BX)
 
-stored60:
+stored67:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some53
+	JMP  some60
 
-done54:
+done61:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11994,36 +12356,122 @@ TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y7
+	VCVTPS2DQ   Y5, Y8
+	VMOVUPS     all32_4f000000<>+0(SB), Y9
+	VCMPPS      $0x1d, Y9, Y6, Y6
+	VCMPPS      $0x1d, Y9, Y5, Y5
+	VPXOR       Y6, Y7, Y7
+	VPXOR       Y5, Y8, Y8
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y7, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y7, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned11
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned11
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned11
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand13:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal14
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided8
+	JMP          divided15
 
-reciprocal7:
+reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12031,7 +12479,7 @@ reciprocal7:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided8:
+divided15:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -12052,27 +12500,27 @@ divided8:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      78(CX), $0x00
-	JNE       near11
+	JNE       near18
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around16
 
-near11:
+near18:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored10
+	JMP     stored17
 
-around9:
+around16:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored10:
+stored17:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12080,17 +12528,17 @@ stored10:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
+aligned11:
 	CMPB 77(CX), $0x00
-	JEQ  divide12
+	JEQ  divide19
 
-turn13:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand23:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -12099,19 +12547,19 @@ strand16:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block14:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near24:
 	XORQ R11, R11
 
-group18:
+group25:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -12138,68 +12586,68 @@ group18:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around19
+	JNE         around26
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored20
+	JMP         stored27
 
-around19:
+around26:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored20:
+stored27:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group25
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn20
 
-turns15:
-divide12:
-turn21:
+turns22:
+divide19:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block22:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near25:
+near32:
 	XORQ R11, R11
 
-group26:
+group33:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal34
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+	JMP     divided35
 
-reciprocal27:
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12207,7 +12655,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided28:
+divided35:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12228,70 +12676,70 @@ divided28:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around36
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored30
+	JMP       stored37
 
-around29:
+around36:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored30:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block22
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn28
 
-turns23:
+turns30:
 	TESTQ AX, AX
-	JEQ   none31
+	JEQ   none38
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand32:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some33:
+some40:
 	TESTQ DI, DI
-	JLE   done34
+	JLE   done41
 	CMPQ  DI, $0x00000010
-	JGE   whole35
+	JGE   whole42
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole35:
+whole42:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 
-near36:
+near43:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal44
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided38
+	JMP     divided45
 
-reciprocal37:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12299,7 +12747,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided45:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12320,26 +12768,26 @@ divided38:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      78(CX), $0x00
-	JNE       near41
+	JNE       near48
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around46
 
-near41:
+near48:
 	VMOVDQU Y6, (BX)
 	VMOVDQU Y7, 32(BX)
-	JMP     stored40
+	JMP     stored47
 
-around39:
+around46:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored40:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some33
+	JMP  some40
 
-done34:
+done41:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -12350,22 +12798,22 @@ done34:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand32
+	JNE    strand39
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none31:
+none38:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -12381,32 +12829,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12416,15 +12864,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block44:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near53:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -12451,61 +12899,61 @@ near46:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored48:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
-divide43:
-block49:
+blocks52:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal62
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12513,7 +12961,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12534,51 +12982,51 @@ divided56:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around64
 	VMOVDQU   Y8, (BX)(R8*4)
 	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored58
+	JMP       stored65
 
-around57:
+around64:
 	VMOVNTDQ Y8, (BX)(R8*4)
 	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal70
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided64
+	JMP     divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12586,7 +13034,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12607,24 +13055,24 @@ divided64:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around72
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored66
+	JMP       stored73
 
-around65:
+around72:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored66:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13409,20 +13857,115 @@ TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done7
+
+kind8:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done7
+
+done7:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y5, Y5
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW   Y5, Y6, Y5
+	VPERMQ      $0xd8, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y5, (BX)(R11*2)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y5, (BX)(R11*2)
+
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step12:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide16
 
-turn7:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand20:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -13431,33 +13974,33 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near21:
 	XORQ R11, R11
 
-group12:
+group22:
 	CMPB      273(CX), $0x00
-	JNE       kind14
+	JNE       kind24
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done13
+	JMP       done23
 
-kind14:
+kind24:
 	VPMOVZXWD (DX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
-	JMP       done13
+	JMP       done23
 
-done13:
+done23:
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -13481,78 +14024,78 @@ done13:
 	VPACKUSDW   Y7, Y8, Y7
 	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around26
 	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored17
+	JMP         stored27
 
-around16:
+around26:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored17:
+stored27:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group22
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn17
 
-turns9:
-divide6:
-turn18:
+turns19:
+divide16:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns20
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block19:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near22:
+near32:
 	XORQ R11, R11
 
-group23:
+group33:
 	CMPB      273(CX), $0x00
-	JNE       kind25
+	JNE       kind35
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done24
+	JMP       done34
 
-kind25:
+kind35:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done24
+	JMP       done34
 
-done24:
+done34:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal27
+	JNE    reciprocal37
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided28
+	JMP    divided38
 
-reciprocal27:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13560,7 +14103,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided28:
+divided38:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13580,82 +14123,82 @@ divided28:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around39
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored30
+	JMP       stored40
 
-around29:
+around39:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored30:
+stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group23
+	JNE  group33
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block19
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn18
+	JMP  turn28
 
-turns20:
+turns30:
 	TESTQ AX, AX
-	JEQ   none31
+	JEQ   none41
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand32:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some33:
+some43:
 	TESTQ DI, DI
-	JLE   done34
+	JLE   done44
 	CMPQ  DI, $0x00000010
-	JGE   whole35
+	JGE   whole45
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole35:
+whole45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 
-near36:
+near46:
 	CMPB      273(CX), $0x00
-	JNE       kind38
+	JNE       kind48
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done37
+	JMP       done47
 
-kind38:
+kind48:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done37
+	JMP       done47
 
-done37:
+done47:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal40
+	JNE    reciprocal50
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided41
+	JMP    divided51
 
-reciprocal40:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13663,7 +14206,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided41:
+divided51:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13683,24 +14226,24 @@ divided41:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near44
+	JNE       near54
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around52
 
-near44:
+near54:
 	VMOVDQU Y4, (BX)
-	JMP     stored43
+	JMP     stored53
 
-around42:
+around52:
 	VMOVNTDQ Y4, (BX)
 
-stored43:
+stored53:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some33
+	JMP  some43
 
-done34:
+done44:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -13711,22 +14254,22 @@ done34:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand32
+	JNE    strand42
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none31:
+none41:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps13
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step12
 
-steps3:
+steps13:
 	VZEROUPPER
 	RET
 
@@ -13743,34 +14286,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none46
+	JEQ   none56
 	LEAQ  16640(R8), R9
 
-block47:
+block57:
 	CMPQ       AX, $0x00000010
-	JLT        blocks48
+	JLT        blocks58
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near59
 	PREFETCHT1 (DX)(R10*1)
 
-near49:
+near59:
 	CMPB      273(CX), $0x00
-	JNE       kind51
+	JNE       kind61
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done50
+	JMP       done60
 
-kind51:
+kind61:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done50
+	JMP       done60
 
-done50:
+done60:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y9
 	VMINPS      Y6, Y9, Y6
@@ -13784,11 +14327,11 @@ done50:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded53
+	JEQ         loaded63
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded53:
+loaded63:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -13804,14 +14347,14 @@ loaded53:
 	VPACKUSDW Y6, Y7, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around64
 	VMOVDQU   Y6, (BX)
-	JMP       stored55
+	JMP       stored65
 
-around54:
+around64:
 	VMOVNTDQ Y6, (BX)
 
-stored55:
+stored65:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -13819,37 +14362,37 @@ stored55:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block47
+	JMP  block57
 
-blocks48:
-none46:
+blocks58:
+none56:
 	CMPQ         AX, $0x00000200
-	JLT          divide56
+	JLT          divide66
 	CMPB         72(CX), $0x00
-	JNE          divide56
+	JNE          divide66
 	CMPB         73(CX), $0x00
-	JNE          divide56
+	JNE          divide66
 	CMPB         75(CX), $0x00
-	JNE          divide56
+	JNE          divide66
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide56
+	JHI          divide66
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide56
+	JHI          divide66
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide56
+	JHI          divide66
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide56
+	JNE          divide66
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13859,31 +14402,31 @@ none46:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block57:
+block67:
 	CMPQ       AX, $0x00000010
-	JLT        blocks58
+	JLT        blocks68
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near69
 	PREFETCHT1 (DX)(R8*1)
 
-near59:
+near69:
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind71
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done60
+	JMP       done70
 
-kind61:
+kind71:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done60
+	JMP       done70
 
-done60:
+done70:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -13907,71 +14450,71 @@ done60:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around63
+	JNE         around73
 	VMOVDQU     Y10, (BX)
-	JMP         stored64
+	JMP         stored74
 
-around63:
+around73:
 	VMOVNTDQ Y10, (BX)
 
-stored64:
+stored74:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block57
+	JMP  block67
 
-blocks58:
-divide56:
-block65:
+blocks68:
+divide66:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks66
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near67
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near67:
+near77:
 	XORQ R8, R8
 
-group68:
+group78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded79
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded69:
+loaded79:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded80
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded70:
+loaded80:
 	CMPB      273(CX), $0x00
-	JNE       kind72
+	JNE       kind82
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done71
+	JMP       done81
 
-kind72:
+kind82:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done71
+	JMP       done81
 
-done71:
+done81:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
+	JNE    reciprocal84
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided75
+	JMP    divided85
 
-reciprocal74:
+reciprocal84:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13979,7 +14522,7 @@ reciprocal74:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided75:
+divided85:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13999,63 +14542,63 @@ divided75:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around86
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored77
+	JMP       stored87
 
-around76:
+around86:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored77:
+stored87:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group68
+	JNE  group78
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block65
+	JMP  block75
 
-blocks66:
-some78:
+blocks76:
+some88:
 	TESTQ   AX, AX
-	JLE     done79
+	JLE     done89
 	CMPB    72(CX), $0x00
-	JEQ     loaded80
+	JEQ     loaded90
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded80:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded91
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded81:
+loaded91:
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind93
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done82
+	JMP       done92
 
-kind83:
+kind93:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done82
+	JMP       done92
 
-done82:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal85
+	JNE    reciprocal95
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided86
+	JMP    divided96
 
-reciprocal85:
+reciprocal95:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14063,7 +14606,7 @@ reciprocal85:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided86:
+divided96:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14083,22 +14626,22 @@ divided86:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around97
 	VMOVDQU   Y6, (BX)
-	JMP       stored88
+	JMP       stored98
 
-around87:
+around97:
 	VMOVNTDQ Y6, (BX)
 
-stored88:
+stored98:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some78
+	JMP  some88
 
-done79:
+done89:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14129,50 +14672,148 @@ TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done7
+
+kind8:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done7
+
+done7:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y7
+	VCVTPS2DQ   Y5, Y8
+	VMOVUPS     all32_4f000000<>+0(SB), Y9
+	VCMPPS      $0x1d, Y9, Y6, Y6
+	VCMPPS      $0x1d, Y9, Y5, Y5
+	VPXOR       Y6, Y7, Y7
+	VPXOR       Y5, Y8, Y8
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y7, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y7, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
+
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step12:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned14
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned14
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned14
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand16:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	CMPB         273(CX), $0x00
-	JNE          kind8
+	JNE          kind18
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
-	JMP          done7
+	JMP          done17
 
-kind8:
+kind18:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done7
+	JMP       done17
 
-done7:
+done17:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal10
+	JNE    reciprocal20
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y2
-	JMP    divided11
+	JMP    divided21
 
-reciprocal10:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14180,7 +14821,7 @@ reciprocal10:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided11:
+divided21:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -14201,27 +14842,27 @@ divided11:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      78(CX), $0x00
-	JNE       near14
+	JNE       near24
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around22
 
-near14:
+near24:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored13
+	JMP     stored23
 
-around12:
+around22:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored13:
+stored23:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand16
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -14229,17 +14870,17 @@ stored13:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
+aligned14:
 	CMPB 77(CX), $0x00
-	JEQ  divide15
+	JEQ  divide25
 
-turn16:
+turn26:
 	CMPQ AX, 104(CX)
-	JLT  turns18
+	JLT  turns28
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand19:
+strand29:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -14248,33 +14889,33 @@ strand19:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block17:
+block27:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near20
+	JEQ        near30
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near20:
+near30:
 	XORQ R11, R11
 
-group21:
+group31:
 	CMPB      273(CX), $0x00
-	JNE       kind23
+	JNE       kind33
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done22
+	JMP       done32
 
-kind23:
+kind33:
 	VPMOVZXWD (DX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
-	JMP       done22
+	JMP       done32
 
-done22:
+done32:
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -14299,80 +14940,80 @@ done22:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around35
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored26
+	JMP         stored36
 
-around25:
+around35:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored26:
+stored36:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group21
+	JNE  group31
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block17
+	JNE  block27
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand19
+	JNE  strand29
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn16
+	JMP  turn26
 
-turns18:
-divide15:
-turn27:
+turns28:
+divide25:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns29
+	JLT  turns39
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand30:
+strand40:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block28:
+block38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near31
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near31:
+near41:
 	XORQ R11, R11
 
-group32:
+group42:
 	CMPB      273(CX), $0x00
-	JNE       kind34
+	JNE       kind44
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done33
+	JMP       done43
 
-kind34:
+kind44:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done33
+	JMP       done43
 
-done33:
+done43:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal46
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided37
+	JMP    divided47
 
-reciprocal36:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14380,7 +15021,7 @@ reciprocal36:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided37:
+divided47:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -14401,84 +15042,84 @@ divided37:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around48
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored39
+	JMP       stored49
 
-around38:
+around48:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored39:
+stored49:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group32
+	JNE  group42
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block28
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand30
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn27
+	JMP  turn37
 
-turns29:
+turns39:
 	TESTQ AX, AX
-	JEQ   none40
+	JEQ   none50
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand41:
+strand51:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some42:
+some52:
 	TESTQ DI, DI
-	JLE   done43
+	JLE   done53
 	CMPQ  DI, $0x00000010
-	JGE   whole44
+	JGE   whole54
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole44:
+whole54:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near55
 	PREFETCHT1 (DX)(R11*1)
 
-near45:
+near55:
 	CMPB      273(CX), $0x00
-	JNE       kind47
+	JNE       kind57
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done46
+	JMP       done56
 
-kind47:
+kind57:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done46
+	JMP       done56
 
-done46:
+done56:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal49
+	JNE    reciprocal59
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided50
+	JMP    divided60
 
-reciprocal49:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14486,7 +15127,7 @@ reciprocal49:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided50:
+divided60:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -14507,26 +15148,26 @@ divided50:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      78(CX), $0x00
-	JNE       near53
+	JNE       near63
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around61
 
-near53:
+near63:
 	VMOVDQU Y6, (BX)
 	VMOVDQU Y7, 32(BX)
-	JMP     stored52
+	JMP     stored62
 
-around51:
+around61:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored52:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some42
+	JMP  some52
 
-done43:
+done53:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -14537,22 +15178,22 @@ done43:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand41
+	JNE    strand51
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none40:
+none50:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps13
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step12
 
-steps3:
+steps13:
 	VZEROUPPER
 	RET
 
@@ -14569,34 +15210,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none55
+	JEQ   none65
 	LEAQ  16640(R8), R9
 
-block56:
+block66:
 	CMPQ       AX, $0x00000010
-	JLT        blocks57
+	JLT        blocks67
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near58
+	JEQ        near68
 	PREFETCHT1 (DX)(R10*1)
 
-near58:
+near68:
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind70
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done59
+	JMP       done69
 
-kind60:
+kind70:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done59
+	JMP       done69
 
-done59:
+done69:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y9
 	VMINPS      Y6, Y9, Y6
@@ -14610,11 +15251,11 @@ done59:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded62
+	JEQ         loaded72
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded62:
+loaded72:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -14631,16 +15272,16 @@ loaded62:
 	VPXOR     Y7, Y8, Y8
 	VPXOR     Y6, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around73
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored64
+	JMP       stored74
 
-around63:
+around73:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored64:
+stored74:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -14648,37 +15289,37 @@ stored64:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block56
+	JMP  block66
 
-blocks57:
-none55:
+blocks67:
+none65:
 	CMPQ         AX, $0x00000200
-	JLT          divide65
+	JLT          divide75
 	CMPB         72(CX), $0x00
-	JNE          divide65
+	JNE          divide75
 	CMPB         73(CX), $0x00
-	JNE          divide65
+	JNE          divide75
 	CMPB         75(CX), $0x00
-	JNE          divide65
+	JNE          divide75
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide65
+	JHI          divide75
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide65
+	JHI          divide75
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide65
+	JHI          divide75
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide65
+	JNE          divide75
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14688,31 +15329,31 @@ none55:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block66:
+block76:
 	CMPQ       AX, $0x00000010
-	JLT        blocks67
+	JLT        blocks77
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near68
+	JEQ        near78
 	PREFETCHT1 (DX)(R8*1)
 
-near68:
+near78:
 	CMPB      273(CX), $0x00
-	JNE       kind70
+	JNE       kind80
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done69
+	JMP       done79
 
-kind70:
+kind80:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done69
+	JMP       done79
 
-done69:
+done79:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -14737,73 +15378,73 @@ done69:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around72
+	JNE         around82
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored73
+	JMP         stored83
 
-around72:
+around82:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored73:
+stored83:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block66
+	JMP  block76
 
-blocks67:
-divide65:
-block74:
+blocks77:
+divide75:
+block84:
 	CMPQ       AX, $0x00000040
-	JLT        blocks75
+	JLT        blocks85
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near76
+	JEQ        near86
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near76:
+near86:
 	XORQ R8, R8
 
-group77:
+group87:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded88
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded78:
+loaded88:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded89
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded79:
+loaded89:
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind91
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done80
+	JMP       done90
 
-kind81:
+kind91:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done80
+	JMP       done90
 
-done80:
+done90:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal83
+	JNE    reciprocal93
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided84
+	JMP    divided94
 
-reciprocal83:
+reciprocal93:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14811,7 +15452,7 @@ reciprocal83:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided84:
+divided94:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14832,65 +15473,65 @@ divided84:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around95
 	VMOVDQU   Y8, (BX)(R8*4)
 	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored86
+	JMP       stored96
 
-around85:
+around95:
 	VMOVNTDQ Y8, (BX)(R8*4)
 	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored86:
+stored96:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group77
+	JNE  group87
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block74
+	JMP  block84
 
-blocks75:
-some87:
+blocks85:
+some97:
 	TESTQ   AX, AX
-	JLE     done88
+	JLE     done98
 	CMPB    72(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded99
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded89:
+loaded99:
 	CMPB    73(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded100
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded90:
+loaded100:
 	CMPB      273(CX), $0x00
-	JNE       kind92
+	JNE       kind102
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done91
+	JMP       done101
 
-kind92:
+kind102:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done91
+	JMP       done101
 
-done91:
+done101:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal94
+	JNE    reciprocal104
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided95
+	JMP    divided105
 
-reciprocal94:
+reciprocal104:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14898,7 +15539,7 @@ reciprocal94:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided95:
+divided105:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14919,24 +15560,24 @@ divided95:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around106
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
-	JMP       stored97
+	JMP       stored107
 
-around96:
+around106:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored97:
+stored107:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some87
+	JMP  some97
 
-done88:
+done98:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14967,36 +15608,115 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around7
+	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y5, 32(BX)(R11*4)
+	JMP         stored8
+
+around7:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step9:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned11
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned11
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned11
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand13:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal14
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided8
+	JMP          divided15
 
-reciprocal7:
+reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15004,7 +15724,7 @@ reciprocal7:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided8:
+divided15:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -15018,27 +15738,27 @@ divided8:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     78(CX), $0x00
-	JNE      near11
+	JNE      near18
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around16
 
-near11:
+near18:
 	VMOVDQU Y3, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored10
+	JMP     stored17
 
-around9:
+around16:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored10:
+stored17:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -15046,17 +15766,17 @@ stored10:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
+aligned11:
 	CMPB 77(CX), $0x00
-	JEQ  divide12
+	JEQ  divide19
 
-turn13:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns15
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand23:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -15065,19 +15785,19 @@ strand16:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block14:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near17
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near17:
+near24:
 	XORQ R11, R11
 
-group18:
+group25:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -15097,68 +15817,68 @@ group18:
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around19
+	JNE         around26
 	VMOVDQU     Y8, (BX)(R11*4)
 	VMOVDQU     Y7, 32(BX)(R11*4)
-	JMP         stored20
+	JMP         stored27
 
-around19:
+around26:
 	VMOVNTDQ Y8, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored20:
+stored27:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group18
+	JNE  group25
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block14
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn13
+	JMP  turn20
 
-turns15:
-divide12:
-turn21:
+turns22:
+divide19:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block22:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near25:
+near32:
 	XORQ R11, R11
 
-group26:
+group33:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal34
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided28
+	JMP     divided35
 
-reciprocal27:
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15166,7 +15886,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided28:
+divided35:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -15180,70 +15900,70 @@ divided28:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around36
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored30
+	JMP      stored37
 
-around29:
+around36:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored30:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block22
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn28
 
-turns23:
+turns30:
 	TESTQ AX, AX
-	JEQ   none31
+	JEQ   none38
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand32:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some33:
+some40:
 	TESTQ DI, DI
-	JLE   done34
+	JLE   done41
 	CMPQ  DI, $0x00000010
-	JGE   whole35
+	JGE   whole42
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole35:
+whole42:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near36
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 
-near36:
+near43:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal44
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided38
+	JMP     divided45
 
-reciprocal37:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15251,7 +15971,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided45:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -15265,26 +15985,26 @@ divided38:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near41
+	JNE      near48
 	CMPB     76(CX), $0x00
-	JNE      around39
+	JNE      around46
 
-near41:
+near48:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored40
+	JMP     stored47
 
-around39:
+around46:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored40:
+stored47:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some33
+	JMP  some40
 
-done34:
+done41:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -15295,22 +16015,22 @@ done34:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand32
+	JNE    strand39
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none31:
+none38:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -15326,32 +16046,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide43
+	JLT          divide50
 	CMPB         72(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         73(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	CMPB         75(CX), $0x00
-	JNE          divide43
+	JNE          divide50
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide43
+	JHI          divide50
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide43
+	JNE          divide50
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15361,15 +16081,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block44:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks45
+	JLT        blocks52
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near46:
+near53:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -15389,61 +16109,61 @@ near46:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around54
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored48
+	JMP         stored55
 
-around47:
+around54:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored48:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block44
+	JMP  block51
 
-blocks45:
-divide43:
-block49:
+blocks52:
+divide50:
+block56:
 	CMPQ       AX, $0x00000040
-	JLT        blocks50
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near58:
 	XORQ R8, R8
 
-group52:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded60
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded53:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded54:
+loaded61:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal55
+	JNE     reciprocal62
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided56
+	JMP     divided63
 
-reciprocal55:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15451,7 +16171,7 @@ reciprocal55:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided56:
+divided63:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -15465,51 +16185,51 @@ divided56:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around57
+	JNE      around64
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored58
+	JMP      stored65
 
-around57:
+around64:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored58:
+stored65:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group52
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block49
+	JMP  block56
 
-blocks50:
-some59:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded68
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded69
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded69:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal70
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided64
+	JMP     divided71
 
-reciprocal63:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15517,7 +16237,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided71:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -15531,24 +16251,24 @@ divided64:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around65
+	JNE      around72
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored66
+	JMP      stored73
 
-around65:
+around72:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored66:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some66
 
-done60:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16021,20 +16741,146 @@ TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         77(CX), $0x00
+	JEQ          other2
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	TESTQ        $0x0000003f, AX
+	JNE          other2
+	MOVQ         152(CX), R9
+	SUBQ         128(CX), R9
+	MOVQ         216(CX), R10
+	SUBQ         192(CX), R10
 
-step2:
+run3:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	MOVQ         AX, DI
+
+block4:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near5
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near5:
+	XORQ R11, R11
+
+group6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done7
+
+kind8:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done7
+
+done7:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        273(CX), $0x00
+	JNE         kind11
+	VCVTPS2PH   $0x00, Y6, X6
+	VCVTPS2PH   $0x00, Y5, X5
+	CMPB        76(CX), $0x00
+	JNE         around12
+	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X5, 16(BX)(R11*2)
+	JMP         stored13
+
+around12:
+	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+
+stored13:
+	JMP done10
+
+kind11:
+	VPSRLD    $0x10, Y6, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y6, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y5, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y7, Y7
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y5
+	VPSRLD    $0x10, Y8, Y6
+	VPACKUSDW Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y5, (BX)(R11*2)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y5, (BX)(R11*2)
+
+stored16:
+	JMP done10
+
+done10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group6
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block4
+	ADDQ R9, DX
+	ADDQ R10, BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step17:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide21
 
-turn7:
+turn22:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns24
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand10:
+strand25:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -16043,33 +16889,33 @@ strand10:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block8:
+block23:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near11
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near11:
+near26:
 	XORQ R11, R11
 
-group12:
+group27:
 	CMPB      273(CX), $0x00
-	JNE       kind14
+	JNE       kind29
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done13
+	JMP       done28
 
-kind14:
+kind29:
 	VPMOVZXWD (DX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
-	JMP       done13
+	JMP       done28
 
-done13:
+done28:
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -16087,23 +16933,23 @@ done13:
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
 	CMPB        273(CX), $0x00
-	JNE         kind17
+	JNE         kind32
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around33
 	VMOVDQU     X8, (BX)(R11*2)
 	VMOVDQU     X7, 16(BX)(R11*2)
-	JMP         stored19
+	JMP         stored34
 
-around18:
+around33:
 	VMOVNTDQ X8, (BX)(R11*2)
 	VMOVNTDQ X7, 16(BX)(R11*2)
 
-stored19:
-	JMP done16
+stored34:
+	JMP done31
 
-kind17:
+kind32:
 	VPSRLD    $0x10, Y8, Y9
 	VPAND     all32_1<>+0(SB), Y9, Y9
 	VPADDD    Y8, Y9, Y9
@@ -16121,81 +16967,81 @@ kind17:
 	VPACKUSDW Y8, Y7, Y7
 	VPERMQ    $0xd8, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around36
 	VMOVDQU   Y7, (BX)(R11*2)
-	JMP       stored22
+	JMP       stored37
 
-around21:
+around36:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored22:
-	JMP done16
+stored37:
+	JMP done31
 
-done16:
+done31:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group12
+	JNE  group27
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block8
+	JNE  block23
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand10
+	JNE  strand25
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn22
 
-turns9:
-divide6:
-turn23:
+turns24:
+divide21:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns25
+	JLT  turns40
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand41:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block24:
+block39:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near42
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near27:
+near42:
 	XORQ R11, R11
 
-group28:
+group43:
 	CMPB      273(CX), $0x00
-	JNE       kind30
+	JNE       kind45
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done29
+	JMP       done44
 
-kind30:
+kind45:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done29
+	JMP       done44
 
-done29:
+done44:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal32
+	JNE    reciprocal47
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided33
+	JMP    divided48
 
-reciprocal32:
+reciprocal47:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16203,7 +17049,7 @@ reciprocal32:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided33:
+divided48:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -16217,23 +17063,23 @@ divided33:
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind50
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around51
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored37
+	JMP       stored52
 
-around36:
+around51:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored37:
-	JMP done34
+stored52:
+	JMP done49
 
-kind35:
+kind50:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -16251,85 +17097,85 @@ kind35:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around54
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored40
+	JMP       stored55
 
-around39:
+around54:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored40:
-	JMP done34
+stored55:
+	JMP done49
 
-done34:
+done49:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group43
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block24
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn23
+	JMP  turn38
 
-turns25:
+turns40:
 	TESTQ AX, AX
-	JEQ   none41
+	JEQ   none56
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand42:
+strand57:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some43:
+some58:
 	TESTQ DI, DI
-	JLE   done44
+	JLE   done59
 	CMPQ  DI, $0x00000010
-	JGE   whole45
+	JGE   whole60
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole45:
+whole60:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near61
 	PREFETCHT1 (DX)(R11*1)
 
-near46:
+near61:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind63
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
-	JMP       done47
+	JMP       done62
 
-kind48:
+kind63:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done47
+	JMP       done62
 
-done47:
+done62:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal50
+	JNE    reciprocal65
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided51
+	JMP    divided66
 
-reciprocal50:
+reciprocal65:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16337,7 +17183,7 @@ reciprocal50:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided51:
+divided66:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -16351,27 +17197,27 @@ divided51:
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind53
+	JNE       kind68
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near56
+	JNE       near71
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around69
 
-near56:
+near71:
 	VMOVDQU X4, (BX)
 	VMOVDQU X5, 16(BX)
-	JMP     stored55
+	JMP     stored70
 
-around54:
+around69:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored55:
-	JMP done52
+stored70:
+	JMP done67
 
-kind53:
+kind68:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -16389,27 +17235,27 @@ kind53:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near60
+	JNE       near75
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around73
 
-near60:
+near75:
 	VMOVDQU Y4, (BX)
-	JMP     stored59
+	JMP     stored74
 
-around58:
+around73:
 	VMOVNTDQ Y4, (BX)
 
-stored59:
-	JMP done52
+stored74:
+	JMP done67
 
-done52:
+done67:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some43
+	JMP  some58
 
-done44:
+done59:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -16420,22 +17266,22 @@ done44:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand42
+	JNE    strand57
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none41:
+none56:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps18
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step17
 
-steps3:
+steps18:
 	VZEROUPPER
 	RET
 
@@ -16452,34 +17298,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none62
+	JEQ   none77
 	LEAQ  16640(R8), R9
 
-block63:
+block78:
 	CMPQ       AX, $0x00000010
-	JLT        blocks64
+	JLT        blocks79
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near65
+	JEQ        near80
 	PREFETCHT1 (DX)(R10*1)
 
-near65:
+near80:
 	CMPB      273(CX), $0x00
-	JNE       kind67
+	JNE       kind82
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done66
+	JMP       done81
 
-kind67:
+kind82:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done66
+	JMP       done81
 
-done66:
+done81:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y9
 	VMINPS      Y6, Y9, Y6
@@ -16493,11 +17339,11 @@ done66:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded69
+	JEQ         loaded84
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded69:
+loaded84:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -16507,23 +17353,23 @@ loaded69:
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
 	CMPB      273(CX), $0x00
-	JNE       kind71
+	JNE       kind86
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around87
 	VMOVDQU   X7, (BX)
 	VMOVDQU   X6, 16(BX)
-	JMP       stored73
+	JMP       stored88
 
-around72:
+around87:
 	VMOVNTDQ X7, (BX)
 	VMOVNTDQ X6, 16(BX)
 
-stored73:
-	JMP done70
+stored88:
+	JMP done85
 
-kind71:
+kind86:
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y7, Y8, Y8
@@ -16541,17 +17387,17 @@ kind71:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around90
 	VMOVDQU   Y6, (BX)
-	JMP       stored76
+	JMP       stored91
 
-around75:
+around90:
 	VMOVNTDQ Y6, (BX)
 
-stored76:
-	JMP done70
+stored91:
+	JMP done85
 
-done70:
+done85:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -16559,37 +17405,37 @@ done70:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block63
+	JMP  block78
 
-blocks64:
-none62:
+blocks79:
+none77:
 	CMPQ         AX, $0x00000200
-	JLT          divide77
+	JLT          divide92
 	CMPB         72(CX), $0x00
-	JNE          divide77
+	JNE          divide92
 	CMPB         73(CX), $0x00
-	JNE          divide77
+	JNE          divide92
 	CMPB         75(CX), $0x00
-	JNE          divide77
+	JNE          divide92
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide77
+	JHI          divide92
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide77
+	JHI          divide92
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide77
+	JHI          divide92
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide77
+	JNE          divide92
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -16599,31 +17445,31 @@ none62:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block78:
+block93:
 	CMPQ       AX, $0x00000010
-	JLT        blocks79
+	JLT        blocks94
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near80
+	JEQ        near95
 	PREFETCHT1 (DX)(R8*1)
 
-near80:
+near95:
 	CMPB      273(CX), $0x00
-	JNE       kind82
+	JNE       kind97
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done81
+	JMP       done96
 
-kind82:
+kind97:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done81
+	JMP       done96
 
-done81:
+done96:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -16641,23 +17487,23 @@ done81:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        273(CX), $0x00
-	JNE         kind85
+	JNE         kind100
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around86
+	JNE         around101
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored87
+	JMP         stored102
 
-around86:
+around101:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored87:
-	JMP done84
+stored102:
+	JMP done99
 
-kind85:
+kind100:
 	VPSRLD    $0x10, Y11, Y12
 	VPAND     all32_1<>+0(SB), Y12, Y12
 	VPADDD    Y11, Y12, Y12
@@ -16675,74 +17521,74 @@ kind85:
 	VPACKUSDW Y11, Y10, Y10
 	VPERMQ    $0xd8, Y10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around104
 	VMOVDQU   Y10, (BX)
-	JMP       stored90
+	JMP       stored105
 
-around89:
+around104:
 	VMOVNTDQ Y10, (BX)
 
-stored90:
-	JMP done84
+stored105:
+	JMP done99
 
-done84:
+done99:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block78
+	JMP  block93
 
-blocks79:
-divide77:
-block91:
+blocks94:
+divide92:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks92
+	JLT        blocks107
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near93
+	JEQ        near108
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near93:
+near108:
 	XORQ R8, R8
 
-group94:
+group109:
 	CMPB    72(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded110
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded95:
+loaded110:
 	CMPB    73(CX), $0x00
-	JEQ     loaded96
+	JEQ     loaded111
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded96:
+loaded111:
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind113
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done97
+	JMP       done112
 
-kind98:
+kind113:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done97
+	JMP       done112
 
-done97:
+done112:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal115
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided101
+	JMP    divided116
 
-reciprocal100:
+reciprocal115:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16750,7 +17596,7 @@ reciprocal100:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided101:
+divided116:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16764,23 +17610,23 @@ divided101:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind103
+	JNE       kind118
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around104
+	JNE       around119
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored105
+	JMP       stored120
 
-around104:
+around119:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored105:
-	JMP done102
+stored120:
+	JMP done117
 
-kind103:
+kind118:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -16798,66 +17644,66 @@ kind103:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around107
+	JNE       around122
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored108
+	JMP       stored123
 
-around107:
+around122:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored108:
-	JMP done102
+stored123:
+	JMP done117
 
-done102:
+done117:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group94
+	JNE  group109
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block91
+	JMP  block106
 
-blocks92:
-some109:
+blocks107:
+some124:
 	TESTQ   AX, AX
-	JLE     done110
+	JLE     done125
 	CMPB    72(CX), $0x00
-	JEQ     loaded111
+	JEQ     loaded126
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded111:
+loaded126:
 	CMPB    73(CX), $0x00
-	JEQ     loaded112
+	JEQ     loaded127
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded112:
+loaded127:
 	CMPB      273(CX), $0x00
-	JNE       kind114
+	JNE       kind129
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done113
+	JMP       done128
 
-kind114:
+kind129:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done113
+	JMP       done128
 
-done113:
+done128:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal116
+	JNE    reciprocal131
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided117
+	JMP    divided132
 
-reciprocal116:
+reciprocal131:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16865,7 +17711,7 @@ reciprocal116:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided117:
+divided132:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16879,23 +17725,23 @@ divided117:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind119
+	JNE       kind134
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around120
+	JNE       around135
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored121
+	JMP       stored136
 
-around120:
+around135:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored121:
-	JMP done118
+stored136:
+	JMP done133
 
-kind119:
+kind134:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -16913,25 +17759,25 @@ kind119:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around123
+	JNE       around138
 	VMOVDQU   Y6, (BX)
-	JMP       stored124
+	JMP       stored139
 
-around123:
+around138:
 	VMOVNTDQ Y6, (BX)
 
-stored124:
-	JMP done118
+stored139:
+	JMP done133
 
-done118:
+done133:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some109
+	JMP  some124
 
-done110:
+done125:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

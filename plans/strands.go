@@ -193,11 +193,25 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 				a.Ahead = farAhead
 			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}
+			rounds := f.rounds(l, cur, steps, end-row)
+			if rounds > 1 {
+				a.Runs.Rounds, a.Runs.Round = int(rounds), l.steps(inner-2)
+			}
 			if c.takesNotes() && steps == s.rows {
 				f.noteKernel(c, int(l.size[inner]), a)
 			}
 			kernel(int(l.size[inner]), a)
-			row += steps
+			row += rounds * steps
 		}
 	}
+}
+
+// rounds returns how often short steps come again with the same parameters, from a cursor on, at most until so many rows
+// are taken: these are prepared once for all.
+func (f *groupedPlan) rounds(l *layout, cur *cursor, steps, rows int64) int64 {
+	inner := l.dims - 1
+	if outer := inner - 2; outer >= 0 && steps == l.size[inner-1] && steps*l.size[inner] <= shortCall && !f.varies(l, outer) {
+		return min(rows/steps, l.size[outer]-cur.index[outer])
+	}
+	return 1
 }

@@ -31,8 +31,10 @@ type tiling struct {
 }
 
 // tilingElements is about how many elements a unit of work has: so many that
-// preparing its parameters costs little beside them.
-const tilingElements = 1 << 20
+// preparing its parameters costs little beside them. fewerElements is the same
+// where columns are taken some at a time (cpu/quick_columns.go): a row of a unit
+// is another page, of which the processor remembers some hundreds.
+const tilingElements, fewerElements = 1 << 20, 1 << 19
 
 // tryTiles finds the tiling of a call's elements, laid out so, if their groups are short, else leaves the one before.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
@@ -46,7 +48,11 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa == cpu.AVX2 || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
 		return false
 	}
-	t.plan(t.repeatDim >= first, c.threads)
+	most := int64(tilingElements)
+	if f.isa == cpu.AVX2 {
+		most = fewerElements
+	}
+	t.plan(t.repeatDim >= first, most, c.threads)
 	c.tiles = t
 	return true
 }
@@ -76,7 +82,7 @@ func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
 
 // plan chooses the sizes of tiles and of units of work. Cycles that follow
 // each other in memory may share a tile.
-func (t *tiling) plan(joined bool, threads int) {
+func (t *tiling) plan(joined bool, most int64, threads int) {
 	t.columns, t.copies = min(t.cycle, cpu.TileSize), 1
 	if joined && t.columns == t.cycle {
 		t.copies = min(cpu.TileSize/t.cycle, t.repeat)
@@ -85,7 +91,7 @@ func (t *tiling) plan(joined bool, threads int) {
 		}
 	}
 	// Every thread gets some units, of whole tiles.
-	elements := max(1, min(tilingElements, t.cycle*t.repeat*t.outer/int64(4*threads)))
+	elements := max(1, min(most, t.cycle*t.repeat*t.outer/int64(4*threads)))
 	t.rows = roundUp(max(1, min(t.repeat, elements/t.columns)), t.copies)
 	t.width = roundUp(max(1, min(t.cycle, elements/t.rows)), t.columns)
 	t.wide, t.high = ceilDiv(t.cycle, t.width), ceilDiv(t.repeat, t.rows)

@@ -38,6 +38,9 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	if k.op.bounds {
 		k.bounds()
 	}
+	if quick && !k.isa.masks && !k.op.chooses {
+		k.quickStrand(n, params, steps, block)
+	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
 	k.noteRow()
@@ -79,6 +82,42 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	endFunction(c)
 	c.Label(one)
 	k.param = map[string]value{}
+}
+
+// quickStrand handles all quick runs of a single strand that consist of whole blocks and have no heads: with less between
+// them than turns take.
+func (k *kernel) quickStrand(n, params, steps reg.GPVirtual, block int) {
+	c, other, left := k.c, k.newLabel("other"), k.c.GP64()
+	k.jumpUnless("quick", other)
+	k.jumpIf("heads", other)
+	branch(c.CMPQ, k.field("strands"), operand.Imm(1), c.JNE, other)
+	branch(c.TESTQ, operand.U32(block-1), n, c.JNE, other)
+	between := map[string]reg.GPVirtual{}
+	k.forData(func(name string, _ *storage) {
+		between[name] = c.GP64()
+		c.MOVQ(k.field(name+"Step"), between[name])
+		c.SUBQ(k.field(name+"Visit"), between[name])
+	})
+	run, next := k.newLabel("run"), k.newLabel("block")
+	k.quick, k.split = k.newQuick(), k.splits()
+	k.quickly(func() {
+		c.Label(run)
+		k.paramsOfRun(params)
+		c.MOVQ(n, left)
+		c.Label(next)
+		k.prefetch(block)
+		k.eachGroup(block, k.op.quick)
+		k.advanceData(block)
+		c.SUBQ(operand.U32(block), left)
+		c.JNE(operand.LabelRef(next))
+		k.forData(func(name string, _ *storage) { c.ADDQ(between[name], k.ptr[name]) })
+		c.ADDQ(operand.U32(k.compute.size), params)
+		c.DECQ(steps)
+		c.JNE(operand.LabelRef(run))
+	})
+	k.split = false
+	endFunction(c)
+	c.Label(other)
 }
 
 // someOfStrands handles a few elements of each strand.
@@ -223,6 +262,17 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	c.MOVQ(k.field("strands"), left)
 	c.MOVQ(params, of)
 	c.Label(next)
+	k.paramsOfRun(of)
+	body()
+	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Apart"), k.ptr[name]) })
+	c.ADDQ(operand.U32(k.compute.size), of)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef(next))
+	k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Turn"), k.ptr[name]) })
+}
+
+// paramsOfRun fills the registers of parameters with those of a run.
+func (k *kernel) paramsOfRun(of reg.GPVirtual) {
 	at := func(name string) operand.Mem {
 		return operand.Mem{Base: of, Disp: runParams.offset(name)}
 	}
@@ -249,10 +299,4 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 		k.emit("VBROADCASTSS", at("rest"), q.rest)
 		k.makeZeros(k.param["zero"][0])
 	}
-	body()
-	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Apart"), k.ptr[name]) })
-	c.ADDQ(operand.U32(k.compute.size), of)
-	c.DECQ(left)
-	c.JNE(operand.LabelRef(next))
-	k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Turn"), k.ptr[name]) })
 }
