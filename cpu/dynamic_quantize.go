@@ -22,19 +22,22 @@ func ChooseQParamsRows[C Compute]() []Row[ChooseRuns[C]] {
 }
 
 func chooseRows(ks kernels) []Row[ChooseRuns[float32]] {
-	return []Row[ChooseRuns[float32]]{{"avx512", AVX512, func(t Types) (ChooseRuns[float32], bool) {
-		k := ks.find(AVX512, &t, 1)
+	return fastRows(func(isa ISA, t Types) (ChooseRuns[float32], bool) {
+		k := ks.find(isa, &t, 1)
 		if k == nil {
 			return nil, false
 		}
-		return func(n int, a *Args, to [2][]float32) bool {
-			if n*a.Runs.Steps > runsCall || a.Runs.Steps > maxRuns || !k.tryRuns(n, 1, a) {
-				return false
-			}
-			runs := &a.Scratch.runs
-			copy(to[0], (*[maxRuns]float32)(unsafe.Pointer(&runs.scale))[:])
-			copy(to[1], (*[maxRuns]float32)(unsafe.Pointer(&runs.zero))[:])
-			return true
-		}, true
-	}}}
+		return k.chooseRuns, true
+	})
+}
+
+// chooseRuns is ChooseRuns by a kernel.
+func (k *kernel) chooseRuns(n int, a *Args, to [2][]float32) bool {
+	if n*a.Runs.Steps > runsCall || a.Runs.Steps > maxRuns || !k.tryRuns(n, 1, a) {
+		return false
+	}
+	runs := &a.Scratch.runs
+	copy(to[0], (*[maxRuns]float32)(unsafe.Pointer(&runs.scale))[:])
+	copy(to[1], (*[maxRuns]float32)(unsafe.Pointer(&runs.zero))[:])
+	return true
 }

@@ -89,11 +89,16 @@ func PickUpTo[F any](table []Row[F], isa ISA, t Types) (f F, ok bool) {
 
 // tableOf makes an op's table: a row for each instruction set that rows are
 // written for, best first, then the definition. pick is a row's Pick.
-func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, bool)) (table []Row[F]) {
+func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, bool)) []Row[F] {
+	return withDefinition(fastRows(pick), definition)
+}
+
+// fastRows makes these rows without the definition.
+func fastRows[F any](pick func(ISA, Types) (F, bool)) (rows []Row[F]) {
 	for isa := largestISA; isa > Go; isa-- {
-		table = append(table, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
+		rows = append(rows, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
 	}
-	return withDefinition(table, definition)
+	return rows
 }
 
 // withDefinition appends the definition to an op's other rows.

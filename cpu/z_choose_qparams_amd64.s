@@ -68,78 +68,78 @@ done7:
 	VPMAXUD       Z3, Z1, Z1
 	VPMAXUD       Z4, Z2, Z2
 	VPMAXUD       Z2, Z1, Z1
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMAXUD       Y0, Y1, Y0
-	VEXTRACTI32X4 $0x01, Y0, X9
-	VPMAXUD       X9, X0, X9
-	VPSHUFD       $0x4e, X9, X0
-	VPMAXUD       X0, X9, X9
-	VPSHUFD       $0xb1, X9, X0
-	VPMAXUD       X0, X9, X9
+	VEXTRACTI64X4 $0x01, Z1, Y9
+	VPMAXUD       Y9, Y1, Y9
+	VEXTRACTI32X4 $0x01, Y9, X0
+	VPMAXUD       X0, X9, X0
+	VPSHUFD       $0x4e, X0, X9
+	VPMAXUD       X9, X0, X0
+	VPSHUFD       $0xb1, X0, X9
+	VPMAXUD       X9, X0, X0
 	VPMAXSD       Z7, Z5, Z5
 	VPMAXSD       Z8, Z6, Z6
 	VPMAXSD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMAXSD       Y0, Y5, Y0
-	VEXTRACTI32X4 $0x01, Y0, X10
-	VPMAXSD       X10, X0, X10
-	VPSHUFD       $0x4e, X10, X0
-	VPMAXSD       X0, X10, X10
-	VPSHUFD       $0xb1, X10, X0
-	VPMAXSD       X0, X10, X10
-	VXORPS        X0, X0, X0
-	VUCOMISS      X10, X9
+	VEXTRACTI64X4 $0x01, Z5, Y10
+	VPMAXSD       Y10, Y5, Y10
+	VEXTRACTI32X4 $0x01, Y10, X9
+	VPMAXSD       X9, X10, X9
+	VPSHUFD       $0x4e, X9, X10
+	VPMAXSD       X10, X9, X9
+	VPSHUFD       $0xb1, X9, X10
+	VPMAXSD       X10, X9, X9
+	VXORPS        X10, X10, X10
+	VUCOMISS      X9, X0
 	JPC           after8
-	VADDSS        X9, X10, X10
-	VMOVAPS       X10, X9
+	VADDSS        X0, X9, X9
+	VMOVAPS       X9, X0
 
 after8:
-	VUCOMISS X0, X9
+	VUCOMISS X10, X0
 	JCS      after9
-	VMOVAPS  X0, X9
+	VMOVAPS  X10, X0
 
 after9:
 	VMOVSS 64(CX), X11
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
 	VSUBSS 56(CX), X11, X11
-	VSUBSS X9, X10, X12
+	VSUBSS X0, X9, X12
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X9, X0, X12
-	VMAXSS X12, X10, X12
+	VSUBSS X0, X10, X12
+	VMAXSS X12, X9, X12
 
 divide11:
 	VDIVSS   X11, X12, X12
-	VUCOMISS X0, X12
+	VUCOMISS X10, X12
 	JNE      after13
 	JPS      after14
 	VMOVSS   all32_3f800000<>+0(SB), X12
 
 after14:
 after13:
-	VMOVSS   296(CX), X10
-	VMAXSS   X12, X10, X12
-	VMOVAPS  X0, X10
+	VMOVSS   296(CX), X9
+	VMAXSS   X12, X9, X12
+	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X12, X9, X9
-	VMOVSS   56(CX), X10
-	VSUBSS   X9, X10, X10
-	VUCOMISS X10, X10
+	VDIVSS   X12, X0, X0
+	VMOVSS   56(CX), X9
+	VSUBSS   X0, X9, X9
+	VUCOMISS X9, X9
 	JPC      after15
-	VMOVAPS  X0, X10
+	VMOVAPS  X10, X9
 
 after15:
-	VRNDSCALESS $0x08, X10, X10, X10
-	VMINSS      64(CX), X10, X10
-	VMAXSS      56(CX), X10, X10
-	VADDSS      X0, X10, X10
+	VRNDSCALESS $0x08, X9, X9, X9
+	VMINSS      64(CX), X9, X9
+	VMAXSS      56(CX), X9, X9
+	VADDSS      X10, X9, X9
 
 chosen12:
 	VMOVSS X12, (SI)
-	VMOVSS X10, 1024(SI)
+	VMOVSS X9, 1024(SI)
 	DECQ   BX
 	JEQ    steps3
 	MOVQ   232(CX), DX
@@ -260,78 +260,398 @@ done10:
 	VPMAXUD       Z3, Z1, Z1
 	VPMAXUD       Z4, Z2, Z2
 	VPMAXUD       Z2, Z1, Z1
-	VEXTRACTI64X4 $0x01, Z1, Y0
-	VPMAXUD       Y0, Y1, Y0
-	VEXTRACTI32X4 $0x01, Y0, X9
-	VPMAXUD       X9, X0, X9
-	VPSHUFD       $0x4e, X9, X0
-	VPMAXUD       X0, X9, X9
-	VPSHUFD       $0xb1, X9, X0
-	VPMAXUD       X0, X9, X9
+	VEXTRACTI64X4 $0x01, Z1, Y9
+	VPMAXUD       Y9, Y1, Y9
+	VEXTRACTI32X4 $0x01, Y9, X0
+	VPMAXUD       X0, X9, X0
+	VPSHUFD       $0x4e, X0, X9
+	VPMAXUD       X9, X0, X0
+	VPSHUFD       $0xb1, X0, X9
+	VPMAXUD       X9, X0, X0
 	VPMAXSD       Z7, Z5, Z5
 	VPMAXSD       Z8, Z6, Z6
 	VPMAXSD       Z6, Z5, Z5
-	VEXTRACTI64X4 $0x01, Z5, Y0
-	VPMAXSD       Y0, Y5, Y0
-	VEXTRACTI32X4 $0x01, Y0, X10
-	VPMAXSD       X10, X0, X10
-	VPSHUFD       $0x4e, X10, X0
-	VPMAXSD       X0, X10, X10
-	VPSHUFD       $0xb1, X10, X0
-	VPMAXSD       X0, X10, X10
-	VXORPS        X0, X0, X0
-	VUCOMISS      X10, X9
+	VEXTRACTI64X4 $0x01, Z5, Y10
+	VPMAXSD       Y10, Y5, Y10
+	VEXTRACTI32X4 $0x01, Y10, X9
+	VPMAXSD       X9, X10, X9
+	VPSHUFD       $0x4e, X9, X10
+	VPMAXSD       X10, X9, X9
+	VPSHUFD       $0xb1, X9, X10
+	VPMAXSD       X10, X9, X9
+	VXORPS        X10, X10, X10
+	VUCOMISS      X9, X0
 	JPC           after14
-	VADDSS        X9, X10, X10
-	VMOVAPS       X10, X9
+	VADDSS        X0, X9, X9
+	VMOVAPS       X9, X0
 
 after14:
-	VUCOMISS X0, X9
+	VUCOMISS X10, X0
 	JCS      after15
-	VMOVAPS  X0, X9
+	VMOVAPS  X10, X0
 
 after15:
 	VMOVSS 64(CX), X11
 	CMPB   79(CX), $0x00
 	JNE    symmetric16
 	VSUBSS 56(CX), X11, X11
-	VSUBSS X9, X10, X12
+	VSUBSS X0, X9, X12
 	JMP    divide17
 
 symmetric16:
-	VSUBSS X9, X0, X12
-	VMAXSS X12, X10, X12
+	VSUBSS X0, X10, X12
+	VMAXSS X12, X9, X12
 
 divide17:
 	VDIVSS   X11, X12, X12
-	VUCOMISS X0, X12
+	VUCOMISS X10, X12
 	JNE      after19
 	JPS      after20
 	VMOVSS   all32_3f800000<>+0(SB), X12
 
 after20:
 after19:
-	VMOVSS   296(CX), X10
-	VMAXSS   X12, X10, X12
-	VMOVAPS  X0, X10
+	VMOVSS   296(CX), X9
+	VMAXSS   X12, X9, X12
+	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
 	JNE      chosen18
-	VDIVSS   X12, X9, X9
-	VMOVSS   56(CX), X10
-	VSUBSS   X9, X10, X10
-	VUCOMISS X10, X10
+	VDIVSS   X12, X0, X0
+	VMOVSS   56(CX), X9
+	VSUBSS   X0, X9, X9
+	VUCOMISS X9, X9
 	JPC      after21
-	VMOVAPS  X0, X10
+	VMOVAPS  X10, X9
 
 after21:
-	VRNDSCALESS $0x08, X10, X10, X10
-	VMINSS      64(CX), X10, X10
-	VMAXSS      56(CX), X10, X10
-	VADDSS      X0, X10, X10
+	VRNDSCALESS $0x08, X9, X9, X9
+	VMINSS      64(CX), X9, X9
+	VMAXSS      56(CX), X9, X9
+	VADDSS      X10, X9, X9
 
 chosen18:
 	VMOVSS X12, (SI)
-	VMOVSS X10, 1024(SI)
+	VMOVSS X9, 1024(SI)
+	DECQ   BX
+	JEQ    steps3
+	MOVQ   232(CX), DX
+	ADDQ   152(CX), DX
+	ADDQ   120(CX), SI
+	MOVQ   n+0(FP), AX
+	JMP    step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func chooseQParamsAVX2F32(n int, call *kernelCall)
+// Requires: AVX, AVX2
+TEXT ·chooseQParamsAVX2F32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         24(CX), BX
+	MOVQ         32(CX), BX
+	MOVQ         88(CX), BX
+	TESTQ        BX, BX
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y0
+
+step2:
+	MOVQ  DX, 232(CX)
+	VPXOR Y0, Y0, Y0
+	VPXOR Y2, Y2, Y2
+	VPXOR Y1, Y1, Y1
+	VPXOR Y3, Y3, Y3
+
+look4:
+	CMPQ AX, $0x00000040
+	JLT  looked5
+	XORQ DI, DI
+
+group6:
+	VMOVUPS (DX)(DI*4), Y4
+	VMOVUPS 32(DX)(DI*4), Y5
+	VPMAXUD Y4, Y0, Y0
+	VPMAXSD Y4, Y2, Y2
+	VPMAXUD Y5, Y1, Y1
+	VPMAXSD Y5, Y3, Y3
+	ADDQ    $0x00000010, DI
+	CMPQ    DI, $0x00000040
+	JNE     group6
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, AX
+	JMP     look4
+
+looked5:
+some7:
+	TESTQ AX, AX
+	JLE   done8
+	CMPQ  AX, $0x00000010
+	JGE   whole9
+	SUBQ  $0x00000010, AX
+	LEAQ  (DX)(AX*4), DX
+	MOVQ  $0x00000010, AX
+
+whole9:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VPMAXUD Y4, Y0, Y0
+	VPMAXSD Y4, Y2, Y2
+	VPMAXUD Y5, Y1, Y1
+	VPMAXSD Y5, Y3, Y3
+	ADDQ    $+64, DX
+	SUBQ    $0x00000010, AX
+	JMP     some7
+
+done8:
+	MOVQ         232(CX), DX
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPMAXSD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPMAXSD      X0, X2, X0
+	VPSHUFD      $0x4e, X0, X2
+	VPMAXSD      X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VPMAXSD      X2, X0, X0
+	VXORPS       X2, X2, X2
+	VUCOMISS     X0, X1
+	JPC          after10
+	VADDSS       X1, X0, X0
+	VMOVAPS      X0, X1
+
+after10:
+	VUCOMISS X2, X1
+	JCS      after11
+	VMOVAPS  X2, X1
+
+after11:
+	VMOVSS 64(CX), X3
+	CMPB   79(CX), $0x00
+	JNE    symmetric12
+	VSUBSS 56(CX), X3, X3
+	VSUBSS X1, X0, X4
+	JMP    divide13
+
+symmetric12:
+	VSUBSS X1, X2, X4
+	VMAXSS X4, X0, X4
+
+divide13:
+	VDIVSS   X3, X4, X4
+	VUCOMISS X2, X4
+	JNE      after15
+	JPS      after16
+	VMOVSS   all32_3f800000<>+0(SB), X4
+
+after16:
+after15:
+	VMOVSS   296(CX), X0
+	VMAXSS   X4, X0, X4
+	VMOVAPS  X2, X0
+	CMPB     79(CX), $0x00
+	JNE      chosen14
+	VDIVSS   X4, X1, X1
+	VMOVSS   56(CX), X0
+	VSUBSS   X1, X0, X0
+	VUCOMISS X0, X0
+	JPC      after17
+	VMOVAPS  X2, X0
+
+after17:
+	VROUNDSS $0x08, X0, X0, X0
+	VMINSS   64(CX), X0, X0
+	VMAXSS   56(CX), X0, X0
+	VADDSS   X2, X0, X0
+
+chosen14:
+	VMOVSS X4, (SI)
+	VMOVSS X0, 1024(SI)
+	DECQ   BX
+	JEQ    steps3
+	MOVQ   232(CX), DX
+	ADDQ   152(CX), DX
+	ADDQ   120(CX), SI
+	MOVQ   n+0(FP), AX
+	JMP    step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func chooseQParamsAVX2H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C
+TEXT ·chooseQParamsAVX2H16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         24(CX), BX
+	MOVQ         32(CX), BX
+	MOVQ         88(CX), BX
+	TESTQ        BX, BX
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y0
+
+step2:
+	MOVQ  DX, 232(CX)
+	VPXOR Y0, Y0, Y0
+	VPXOR Y2, Y2, Y2
+	VPXOR Y1, Y1, Y1
+	VPXOR Y3, Y3, Y3
+
+look4:
+	CMPQ AX, $0x00000040
+	JLT  looked5
+	XORQ DI, DI
+
+group6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX)(DI*2), Y4
+	VCVTPH2PS 16(DX)(DI*2), Y5
+	JMP       done7
+
+kind8:
+	VPMOVZXWD (DX)(DI*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(DI*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done7
+
+done7:
+	VPMAXUD Y4, Y0, Y0
+	VPMAXSD Y4, Y2, Y2
+	VPMAXUD Y5, Y1, Y1
+	VPMAXSD Y5, Y3, Y3
+	ADDQ    $0x00000010, DI
+	CMPQ    DI, $0x00000040
+	JNE     group6
+	ADDQ    $+128, DX
+	SUBQ    $0x00000040, AX
+	JMP     look4
+
+looked5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	CMPQ  AX, $0x00000010
+	JGE   whole12
+	SUBQ  $0x00000010, AX
+	LEAQ  (DX)(AX*2), DX
+	MOVQ  $0x00000010, AX
+
+whole12:
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done13
+
+kind14:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done13
+
+done13:
+	VPMAXUD Y4, Y0, Y0
+	VPMAXSD Y4, Y2, Y2
+	VPMAXUD Y5, Y1, Y1
+	VPMAXSD Y5, Y3, Y3
+	ADDQ    $+32, DX
+	SUBQ    $0x00000010, AX
+	JMP     some10
+
+done11:
+	MOVQ         232(CX), DX
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMAXUD      X0, X1, X1
+	VPMAXSD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPMAXSD      X0, X2, X0
+	VPSHUFD      $0x4e, X0, X2
+	VPMAXSD      X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VPMAXSD      X2, X0, X0
+	VXORPS       X2, X2, X2
+	VUCOMISS     X0, X1
+	JPC          after16
+	VADDSS       X1, X0, X0
+	VMOVAPS      X0, X1
+
+after16:
+	VUCOMISS X2, X1
+	JCS      after17
+	VMOVAPS  X2, X1
+
+after17:
+	VMOVSS 64(CX), X3
+	CMPB   79(CX), $0x00
+	JNE    symmetric18
+	VSUBSS 56(CX), X3, X3
+	VSUBSS X1, X0, X4
+	JMP    divide19
+
+symmetric18:
+	VSUBSS X1, X2, X4
+	VMAXSS X4, X0, X4
+
+divide19:
+	VDIVSS   X3, X4, X4
+	VUCOMISS X2, X4
+	JNE      after21
+	JPS      after22
+	VMOVSS   all32_3f800000<>+0(SB), X4
+
+after22:
+after21:
+	VMOVSS   296(CX), X0
+	VMAXSS   X4, X0, X4
+	VMOVAPS  X2, X0
+	CMPB     79(CX), $0x00
+	JNE      chosen20
+	VDIVSS   X4, X1, X1
+	VMOVSS   56(CX), X0
+	VSUBSS   X1, X0, X0
+	VUCOMISS X0, X0
+	JPC      after23
+	VMOVAPS  X2, X0
+
+after23:
+	VROUNDSS $0x08, X0, X0, X0
+	VMINSS   64(CX), X0, X0
+	VMAXSS   56(CX), X0, X0
+	VADDSS   X2, X0, X0
+
+chosen20:
+	VMOVSS X4, (SI)
+	VMOVSS X0, 1024(SI)
 	DECQ   BX
 	JEQ    steps3
 	MOVQ   232(CX), DX

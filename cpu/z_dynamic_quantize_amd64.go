@@ -17,6 +17,18 @@ var dynamicQuantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 1, 64, false, true, true, true, dynamicQuantizeAVX512H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F32I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2BF16I8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2F32I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S16, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U16, tensor.None, 0, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S16, tensor.None, 1, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2H16I16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U16, tensor.None, 1, 0, 16, 64, true, true, false, true, dynamicQuantizeAVX2H16I16},
 }
 
 // dynamicQuantizeAVX512F32I8 is, for i from 0 to n-1:
@@ -58,3 +70,43 @@ func dynamicQuantizeAVX512F32I16(n int, call *kernelCall)
 //
 //go:noescape
 func dynamicQuantizeAVX512H16I16(n int, call *kernelCall)
+
+// dynamicQuantizeAVX2F32I8 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX2F32I8(n int, call *kernelCall)
+
+// dynamicQuantizeAVX2F16I8 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX2F16I8(n int, call *kernelCall)
+
+// dynamicQuantizeAVX2BF16I8 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX2BF16I8(n int, call *kernelCall)
+
+// dynamicQuantizeAVX2F32I16 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX2F32I16(n int, call *kernelCall)
+
+// dynamicQuantizeAVX2H16I16 is, for i from 0 to n-1:
+//
+//	of each run: scale and zero chosen from the extremes of x
+//	then as Quantize
+//
+//go:noescape
+func dynamicQuantizeAVX2H16I16(n int, call *kernelCall)

@@ -33,10 +33,10 @@ step2:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   AX, R8
+	MOVQ   AX, BX
 
 look4:
-	CMPQ    R8, $0x00000040
+	CMPQ    BX, $0x00000040
 	JLT     looked5
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
@@ -51,100 +51,101 @@ look4:
 	VPMAXUD Z15, Z7, Z7
 	VPMAXSD Z15, Z11, Z11
 	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, BX
 	JMP     look4
 
 looked5:
 some6:
-	TESTQ     R8, R8
+	TESTQ     BX, BX
 	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
+	MOVQ      $-1, R8
+	BZHIQ     BX, R8, R8
+	KMOVW     R8, K1
 	VMOVUPS.Z (DX), K1, Z12
 	VPMAXUD   Z12, Z4, Z4
 	VPMAXSD   Z12, Z8, Z8
 	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
+	SUBQ      $0x00000010, BX
 	JMP       some6
 
 done7:
 	MOVQ          232(CX), DX
+	MOVQ          248(CX), BX
 	VPMAXUD       Z6, Z4, Z4
 	VPMAXUD       Z7, Z5, Z5
 	VPMAXUD       Z5, Z4, Z4
-	VEXTRACTI64X4 $0x01, Z4, Y12
-	VPMAXUD       Y12, Y4, Y12
-	VEXTRACTI32X4 $0x01, Y12, X13
-	VPMAXUD       X13, X12, X13
-	VPSHUFD       $0x4e, X13, X12
-	VPMAXUD       X12, X13, X13
-	VPSHUFD       $0xb1, X13, X12
-	VPMAXUD       X12, X13, X13
+	VEXTRACTI64X4 $0x01, Z4, Y13
+	VPMAXUD       Y13, Y4, Y13
+	VEXTRACTI32X4 $0x01, Y13, X12
+	VPMAXUD       X12, X13, X12
+	VPSHUFD       $0x4e, X12, X13
+	VPMAXUD       X13, X12, X12
+	VPSHUFD       $0xb1, X12, X13
+	VPMAXUD       X13, X12, X12
 	VPMAXSD       Z10, Z8, Z8
 	VPMAXSD       Z11, Z9, Z9
 	VPMAXSD       Z9, Z8, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y12
-	VPMAXSD       Y12, Y8, Y12
-	VEXTRACTI32X4 $0x01, Y12, X14
-	VPMAXSD       X14, X12, X14
-	VPSHUFD       $0x4e, X14, X12
-	VPMAXSD       X12, X14, X14
-	VPSHUFD       $0xb1, X14, X12
-	VPMAXSD       X12, X14, X14
-	VXORPS        X12, X12, X12
-	VUCOMISS      X14, X13
+	VEXTRACTI64X4 $0x01, Z8, Y14
+	VPMAXSD       Y14, Y8, Y14
+	VEXTRACTI32X4 $0x01, Y14, X13
+	VPMAXSD       X13, X14, X13
+	VPSHUFD       $0x4e, X13, X14
+	VPMAXSD       X14, X13, X13
+	VPSHUFD       $0xb1, X13, X14
+	VPMAXSD       X14, X13, X13
+	VXORPS        X14, X14, X14
+	VUCOMISS      X13, X12
 	JPC           after8
-	VADDSS        X13, X14, X14
-	VMOVAPS       X14, X13
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
 
 after8:
-	VUCOMISS X12, X13
+	VUCOMISS X14, X12
 	JCS      after9
-	VMOVAPS  X12, X13
+	VMOVAPS  X14, X12
 
 after9:
 	VMOVSS 64(CX), X15
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
 	VSUBSS 56(CX), X15, X15
-	VSUBSS X13, X14, X16
+	VSUBSS X12, X13, X16
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X13, X12, X16
-	VMAXSS X16, X14, X16
+	VSUBSS X12, X14, X16
+	VMAXSS X16, X13, X16
 
 divide11:
 	VDIVSS   X15, X16, X16
-	VUCOMISS X12, X16
+	VUCOMISS X14, X16
 	JNE      after13
 	JPS      after14
 	VMOVSS   all32_3f800000<>+0(SB), X16
 
 after14:
 after13:
-	VMOVSS   296(CX), X14
-	VMAXSS   X16, X14, X16
-	VMOVAPS  X12, X14
+	VMOVSS   296(CX), X13
+	VMAXSS   X16, X13, X16
+	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X16, X13, X13
-	VMOVSS   56(CX), X14
-	VSUBSS   X13, X14, X14
-	VUCOMISS X14, X14
+	VDIVSS   X16, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
 	JPC      after15
-	VMOVAPS  X12, X14
+	VMOVAPS  X14, X13
 
 after15:
-	VRNDSCALESS $0x08, X14, X14, X14
-	VMINSS      64(CX), X14, X14
-	VMAXSS      56(CX), X14, X14
-	VADDSS      X12, X14, X14
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X14, X13, X13
 
 chosen12:
 	VMOVSS       X16, (DI)
-	VMOVSS       X14, 1024(DI)
+	VMOVSS       X13, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
@@ -154,15 +155,15 @@ chosen12:
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
 	VMOVSS       56(CX), X12
-	VMOVSS       64(CX), X13
+	VMOVSS       64(CX), X14
 	VMOVSS       all32_3f800000<>+0(SB), X15
 	VMOVUPS      X15, X17
 	VDIVPS       X16, X17, X15
 	VFNMADD231PS X16, X15, X17
 	VDIVPS       X16, X17, X17
-	VSUBPS       X14, X12, X12
+	VSUBPS       X13, X12, X12
 	VMULPS       X16, X12, X12
-	VSUBPS       X14, X13, X13
+	VSUBPS       X13, X14, X13
 	VMULPS       X16, X13, X13
 	VMOVSS       X12, 2048(DI)
 	VMOVSS       X13, 2560(DI)
@@ -521,10 +522,10 @@ step2:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   AX, R8
+	MOVQ   AX, BX
 
 look4:
-	CMPQ      R8, $0x00000040
+	CMPQ      BX, $0x00000040
 	JLT       looked5
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
@@ -539,100 +540,101 @@ look4:
 	VPMAXUD   Z15, Z7, Z7
 	VPMAXSD   Z15, Z11, Z11
 	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
+	SUBQ      $0x00000040, BX
 	JMP       look4
 
 looked5:
 some6:
-	TESTQ       R8, R8
+	TESTQ       BX, BX
 	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
+	MOVQ        $-1, R8
+	BZHIQ       BX, R8, R8
+	KMOVW       R8, K1
 	VCVTPH2PS.Z (DX), K1, Z12
 	VPMAXUD     Z12, Z4, Z4
 	VPMAXSD     Z12, Z8, Z8
 	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, BX
 	JMP         some6
 
 done7:
 	MOVQ          232(CX), DX
+	MOVQ          248(CX), BX
 	VPMAXUD       Z6, Z4, Z4
 	VPMAXUD       Z7, Z5, Z5
 	VPMAXUD       Z5, Z4, Z4
-	VEXTRACTI64X4 $0x01, Z4, Y12
-	VPMAXUD       Y12, Y4, Y12
-	VEXTRACTI32X4 $0x01, Y12, X13
-	VPMAXUD       X13, X12, X13
-	VPSHUFD       $0x4e, X13, X12
-	VPMAXUD       X12, X13, X13
-	VPSHUFD       $0xb1, X13, X12
-	VPMAXUD       X12, X13, X13
+	VEXTRACTI64X4 $0x01, Z4, Y13
+	VPMAXUD       Y13, Y4, Y13
+	VEXTRACTI32X4 $0x01, Y13, X12
+	VPMAXUD       X12, X13, X12
+	VPSHUFD       $0x4e, X12, X13
+	VPMAXUD       X13, X12, X12
+	VPSHUFD       $0xb1, X12, X13
+	VPMAXUD       X13, X12, X12
 	VPMAXSD       Z10, Z8, Z8
 	VPMAXSD       Z11, Z9, Z9
 	VPMAXSD       Z9, Z8, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y12
-	VPMAXSD       Y12, Y8, Y12
-	VEXTRACTI32X4 $0x01, Y12, X14
-	VPMAXSD       X14, X12, X14
-	VPSHUFD       $0x4e, X14, X12
-	VPMAXSD       X12, X14, X14
-	VPSHUFD       $0xb1, X14, X12
-	VPMAXSD       X12, X14, X14
-	VXORPS        X12, X12, X12
-	VUCOMISS      X14, X13
+	VEXTRACTI64X4 $0x01, Z8, Y14
+	VPMAXSD       Y14, Y8, Y14
+	VEXTRACTI32X4 $0x01, Y14, X13
+	VPMAXSD       X13, X14, X13
+	VPSHUFD       $0x4e, X13, X14
+	VPMAXSD       X14, X13, X13
+	VPSHUFD       $0xb1, X13, X14
+	VPMAXSD       X14, X13, X13
+	VXORPS        X14, X14, X14
+	VUCOMISS      X13, X12
 	JPC           after8
-	VADDSS        X13, X14, X14
-	VMOVAPS       X14, X13
+	VADDSS        X12, X13, X13
+	VMOVAPS       X13, X12
 
 after8:
-	VUCOMISS X12, X13
+	VUCOMISS X14, X12
 	JCS      after9
-	VMOVAPS  X12, X13
+	VMOVAPS  X14, X12
 
 after9:
 	VMOVSS 64(CX), X15
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
 	VSUBSS 56(CX), X15, X15
-	VSUBSS X13, X14, X16
+	VSUBSS X12, X13, X16
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X13, X12, X16
-	VMAXSS X16, X14, X16
+	VSUBSS X12, X14, X16
+	VMAXSS X16, X13, X16
 
 divide11:
 	VDIVSS   X15, X16, X16
-	VUCOMISS X12, X16
+	VUCOMISS X14, X16
 	JNE      after13
 	JPS      after14
 	VMOVSS   all32_3f800000<>+0(SB), X16
 
 after14:
 after13:
-	VMOVSS   296(CX), X14
-	VMAXSS   X16, X14, X16
-	VMOVAPS  X12, X14
+	VMOVSS   296(CX), X13
+	VMAXSS   X16, X13, X16
+	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X16, X13, X13
-	VMOVSS   56(CX), X14
-	VSUBSS   X13, X14, X14
-	VUCOMISS X14, X14
+	VDIVSS   X16, X12, X12
+	VMOVSS   56(CX), X13
+	VSUBSS   X12, X13, X13
+	VUCOMISS X13, X13
 	JPC      after15
-	VMOVAPS  X12, X14
+	VMOVAPS  X14, X13
 
 after15:
-	VRNDSCALESS $0x08, X14, X14, X14
-	VMINSS      64(CX), X14, X14
-	VMAXSS      56(CX), X14, X14
-	VADDSS      X12, X14, X14
+	VRNDSCALESS $0x08, X13, X13, X13
+	VMINSS      64(CX), X13, X13
+	VMAXSS      56(CX), X13, X13
+	VADDSS      X14, X13, X13
 
 chosen12:
 	VMOVSS       X16, (DI)
-	VMOVSS       X14, 1024(DI)
+	VMOVSS       X13, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
@@ -642,15 +644,15 @@ chosen12:
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
 	VMOVSS       56(CX), X12
-	VMOVSS       64(CX), X13
+	VMOVSS       64(CX), X14
 	VMOVSS       all32_3f800000<>+0(SB), X15
 	VMOVUPS      X15, X17
 	VDIVPS       X16, X17, X15
 	VFNMADD231PS X16, X15, X17
 	VDIVPS       X16, X17, X17
-	VSUBPS       X14, X12, X12
+	VSUBPS       X13, X12, X12
 	VMULPS       X16, X12, X12
-	VSUBPS       X14, X13, X13
+	VSUBPS       X13, X14, X13
 	VMULPS       X16, X13, X13
 	VMOVSS       X12, 2048(DI)
 	VMOVSS       X13, 2560(DI)
@@ -970,10 +972,10 @@ step2:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z10, Z10, Z10
 	VPXORD Z14, Z14, Z14
-	MOVQ   AX, R8
+	MOVQ   AX, BX
 
 look4:
-	CMPQ      R8, $0x00000040
+	CMPQ      BX, $0x00000040
 	JLT       looked5
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
@@ -992,101 +994,102 @@ look4:
 	VPMAXUD   Z18, Z10, Z10
 	VPMAXSD   Z18, Z14, Z14
 	ADDQ      $+128, DX
-	SUBQ      $0x00000040, R8
+	SUBQ      $0x00000040, BX
 	JMP       look4
 
 looked5:
 some6:
-	TESTQ       R8, R8
+	TESTQ       BX, BX
 	JLE         done7
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
+	MOVQ        $-1, R8
+	BZHIQ       BX, R8, R8
+	KMOVW       R8, K1
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMAXUD     Z15, Z7, Z7
 	VPMAXSD     Z15, Z11, Z11
 	ADDQ        $+32, DX
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, BX
 	JMP         some6
 
 done7:
 	MOVQ          232(CX), DX
+	MOVQ          248(CX), BX
 	VPMAXUD       Z9, Z7, Z7
 	VPMAXUD       Z10, Z8, Z8
 	VPMAXUD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y15
-	VPMAXUD       Y15, Y7, Y15
-	VEXTRACTI32X4 $0x01, Y15, X16
-	VPMAXUD       X16, X15, X16
-	VPSHUFD       $0x4e, X16, X15
-	VPMAXUD       X15, X16, X16
-	VPSHUFD       $0xb1, X16, X15
-	VPMAXUD       X15, X16, X16
+	VEXTRACTI64X4 $0x01, Z7, Y16
+	VPMAXUD       Y16, Y7, Y16
+	VEXTRACTI32X4 $0x01, Y16, X15
+	VPMAXUD       X15, X16, X15
+	VPSHUFD       $0x4e, X15, X16
+	VPMAXUD       X16, X15, X15
+	VPSHUFD       $0xb1, X15, X16
+	VPMAXUD       X16, X15, X15
 	VPMAXSD       Z13, Z11, Z11
 	VPMAXSD       Z14, Z12, Z12
 	VPMAXSD       Z12, Z11, Z11
-	VEXTRACTI64X4 $0x01, Z11, Y15
-	VPMAXSD       Y15, Y11, Y15
-	VEXTRACTI32X4 $0x01, Y15, X17
-	VPMAXSD       X17, X15, X17
-	VPSHUFD       $0x4e, X17, X15
-	VPMAXSD       X15, X17, X17
-	VPSHUFD       $0xb1, X17, X15
-	VPMAXSD       X15, X17, X17
-	VXORPS        X15, X15, X15
-	VUCOMISS      X17, X16
+	VEXTRACTI64X4 $0x01, Z11, Y17
+	VPMAXSD       Y17, Y11, Y17
+	VEXTRACTI32X4 $0x01, Y17, X16
+	VPMAXSD       X16, X17, X16
+	VPSHUFD       $0x4e, X16, X17
+	VPMAXSD       X17, X16, X16
+	VPSHUFD       $0xb1, X16, X17
+	VPMAXSD       X17, X16, X16
+	VXORPS        X17, X17, X17
+	VUCOMISS      X16, X15
 	JPC           after8
-	VADDSS        X16, X17, X17
-	VMOVAPS       X17, X16
+	VADDSS        X15, X16, X16
+	VMOVAPS       X16, X15
 
 after8:
-	VUCOMISS X15, X16
+	VUCOMISS X17, X15
 	JCS      after9
-	VMOVAPS  X15, X16
+	VMOVAPS  X17, X15
 
 after9:
 	VMOVSS 64(CX), X18
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
 	VSUBSS 56(CX), X18, X18
-	VSUBSS X16, X17, X19
+	VSUBSS X15, X16, X19
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X16, X15, X19
-	VMAXSS X19, X17, X19
+	VSUBSS X15, X17, X19
+	VMAXSS X19, X16, X19
 
 divide11:
 	VDIVSS   X18, X19, X19
-	VUCOMISS X15, X19
+	VUCOMISS X17, X19
 	JNE      after13
 	JPS      after14
 	VMOVSS   all32_3f800000<>+0(SB), X19
 
 after14:
 after13:
-	VMOVSS   296(CX), X17
-	VMAXSS   X19, X17, X19
-	VMOVAPS  X15, X17
+	VMOVSS   296(CX), X16
+	VMAXSS   X19, X16, X19
+	VMOVAPS  X17, X16
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X19, X16, X16
-	VMOVSS   56(CX), X17
-	VSUBSS   X16, X17, X17
-	VUCOMISS X17, X17
+	VDIVSS   X19, X15, X15
+	VMOVSS   56(CX), X16
+	VSUBSS   X15, X16, X16
+	VUCOMISS X16, X16
 	JPC      after15
-	VMOVAPS  X15, X17
+	VMOVAPS  X17, X16
 
 after15:
-	VRNDSCALESS $0x08, X17, X17, X17
-	VMINSS      64(CX), X17, X17
-	VMAXSS      56(CX), X17, X17
-	VADDSS      X15, X17, X17
+	VRNDSCALESS $0x08, X16, X16, X16
+	VMINSS      64(CX), X16, X16
+	VMAXSS      56(CX), X16, X16
+	VADDSS      X17, X16, X16
 
 chosen12:
 	VMOVSS       X19, (DI)
-	VMOVSS       X17, 1024(DI)
+	VMOVSS       X16, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
@@ -1096,15 +1099,15 @@ chosen12:
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
 	VMOVSS       56(CX), X15
-	VMOVSS       64(CX), X16
+	VMOVSS       64(CX), X17
 	VMOVSS       all32_3f800000<>+0(SB), X18
 	VMOVUPS      X18, X20
 	VDIVPS       X19, X20, X18
 	VFNMADD231PS X19, X18, X20
 	VDIVPS       X19, X20, X20
-	VSUBPS       X17, X15, X15
+	VSUBPS       X16, X15, X15
 	VMULPS       X19, X15, X15
-	VSUBPS       X17, X16, X16
+	VSUBPS       X16, X17, X16
 	VMULPS       X19, X16, X16
 	VMOVSS       X15, 2048(DI)
 	VMOVSS       X16, 2560(DI)
@@ -1483,10 +1486,10 @@ step2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
+	MOVQ   AX, BX
 
 look4:
-	CMPQ    R8, $0x00000040
+	CMPQ    BX, $0x00000040
 	JLT     looked5
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
@@ -1501,100 +1504,101 @@ look4:
 	VPMAXUD Z14, Z6, Z6
 	VPMAXSD Z14, Z10, Z10
 	ADDQ    $+256, DX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, BX
 	JMP     look4
 
 looked5:
 some6:
-	TESTQ     R8, R8
+	TESTQ     BX, BX
 	JLE       done7
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
+	MOVQ      $-1, R8
+	BZHIQ     BX, R8, R8
+	KMOVW     R8, K1
 	VMOVUPS.Z (DX), K1, Z11
 	VPMAXUD   Z11, Z3, Z3
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+64, DX
-	SUBQ      $0x00000010, R8
+	SUBQ      $0x00000010, BX
 	JMP       some6
 
 done7:
 	MOVQ          232(CX), DX
+	MOVQ          248(CX), BX
 	VPMAXUD       Z5, Z3, Z3
 	VPMAXUD       Z6, Z4, Z4
 	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
+	VEXTRACTI64X4 $0x01, Z3, Y12
+	VPMAXUD       Y12, Y3, Y12
+	VEXTRACTI32X4 $0x01, Y12, X11
+	VPMAXUD       X11, X12, X11
+	VPSHUFD       $0x4e, X11, X12
+	VPMAXUD       X12, X11, X11
+	VPSHUFD       $0xb1, X11, X12
+	VPMAXUD       X12, X11, X11
 	VPMAXSD       Z9, Z7, Z7
 	VPMAXSD       Z10, Z8, Z8
 	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
+	VEXTRACTI64X4 $0x01, Z7, Y13
+	VPMAXSD       Y13, Y7, Y13
+	VEXTRACTI32X4 $0x01, Y13, X12
+	VPMAXSD       X12, X13, X12
+	VPSHUFD       $0x4e, X12, X13
+	VPMAXSD       X13, X12, X12
+	VPSHUFD       $0xb1, X12, X13
+	VPMAXSD       X13, X12, X12
+	VXORPS        X13, X13, X13
+	VUCOMISS      X12, X11
 	JPC           after8
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
+	VADDSS        X11, X12, X12
+	VMOVAPS       X12, X11
 
 after8:
-	VUCOMISS X11, X12
+	VUCOMISS X13, X11
 	JCS      after9
-	VMOVAPS  X11, X12
+	VMOVAPS  X13, X11
 
 after9:
 	VMOVSS 64(CX), X14
 	CMPB   79(CX), $0x00
 	JNE    symmetric10
 	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
+	VSUBSS X11, X12, X15
 	JMP    divide11
 
 symmetric10:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
+	VSUBSS X11, X13, X15
+	VMAXSS X15, X12, X15
 
 divide11:
 	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
+	VUCOMISS X13, X15
 	JNE      after13
 	JPS      after14
 	VMOVSS   all32_3f800000<>+0(SB), X15
 
 after14:
 after13:
-	VMOVSS   296(CX), X13
-	VMAXSS   X15, X13, X15
-	VMOVAPS  X11, X13
+	VMOVSS   296(CX), X12
+	VMAXSS   X15, X12, X15
+	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
 	JNE      chosen12
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
+	VDIVSS   X15, X11, X11
+	VMOVSS   56(CX), X12
+	VSUBSS   X11, X12, X12
+	VUCOMISS X12, X12
 	JPC      after15
-	VMOVAPS  X11, X13
+	VMOVAPS  X13, X12
 
 after15:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
+	VRNDSCALESS $0x08, X12, X12, X12
+	VMINSS      64(CX), X12, X12
+	VMAXSS      56(CX), X12, X12
+	VADDSS      X13, X12, X12
 
 chosen12:
 	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
+	VMOVSS       X12, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow16
@@ -1604,15 +1608,15 @@ chosen12:
 	JHI          slow16
 	MOVB         $0x01, 77(CX)
 	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
+	VMOVSS       64(CX), X13
 	VMOVSS       all32_3f800000<>+0(SB), X14
 	VMOVUPS      X14, X16
 	VDIVPS       X15, X16, X14
 	VFNMADD231PS X15, X14, X16
 	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
+	VSUBPS       X12, X11, X11
 	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
+	VSUBPS       X12, X13, X12
 	VMULPS       X15, X12, X12
 	VMOVSS       X11, 2048(DI)
 	VMOVSS       X12, 2560(DI)
@@ -1975,10 +1979,10 @@ step2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z10, Z10, Z10
-	MOVQ   AX, R8
+	MOVQ   AX, BX
 
 look4:
-	CMPQ      R8, $0x00000040
+	CMPQ      BX, $0x00000040
 	JLT       looked5
 	CMPB      273(CX), $0x00
 	JNE       kind7
@@ -2013,16 +2017,16 @@ done6:
 	VPMAXUD Z14, Z6, Z6
 	VPMAXSD Z14, Z10, Z10
 	ADDQ    $+128, DX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, BX
 	JMP     look4
 
 looked5:
 some9:
-	TESTQ       R8, R8
+	TESTQ       BX, BX
 	JLE         done10
-	MOVQ        $-1, R9
-	BZHIQ       R8, R9, R9
-	KMOVW       R9, K1
+	MOVQ        $-1, R8
+	BZHIQ       BX, R8, R8
+	KMOVW       R8, K1
 	CMPB        273(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z11
@@ -2038,86 +2042,87 @@ done11:
 	VPMAXUD Z11, Z3, Z3
 	VPMAXSD Z11, Z7, Z7
 	ADDQ    $+32, DX
-	SUBQ    $0x00000010, R8
+	SUBQ    $0x00000010, BX
 	JMP     some9
 
 done10:
 	MOVQ          232(CX), DX
+	MOVQ          248(CX), BX
 	VPMAXUD       Z5, Z3, Z3
 	VPMAXUD       Z6, Z4, Z4
 	VPMAXUD       Z4, Z3, Z3
-	VEXTRACTI64X4 $0x01, Z3, Y11
-	VPMAXUD       Y11, Y3, Y11
-	VEXTRACTI32X4 $0x01, Y11, X12
-	VPMAXUD       X12, X11, X12
-	VPSHUFD       $0x4e, X12, X11
-	VPMAXUD       X11, X12, X12
-	VPSHUFD       $0xb1, X12, X11
-	VPMAXUD       X11, X12, X12
+	VEXTRACTI64X4 $0x01, Z3, Y12
+	VPMAXUD       Y12, Y3, Y12
+	VEXTRACTI32X4 $0x01, Y12, X11
+	VPMAXUD       X11, X12, X11
+	VPSHUFD       $0x4e, X11, X12
+	VPMAXUD       X12, X11, X11
+	VPSHUFD       $0xb1, X11, X12
+	VPMAXUD       X12, X11, X11
 	VPMAXSD       Z9, Z7, Z7
 	VPMAXSD       Z10, Z8, Z8
 	VPMAXSD       Z8, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VPMAXSD       Y11, Y7, Y11
-	VEXTRACTI32X4 $0x01, Y11, X13
-	VPMAXSD       X13, X11, X13
-	VPSHUFD       $0x4e, X13, X11
-	VPMAXSD       X11, X13, X13
-	VPSHUFD       $0xb1, X13, X11
-	VPMAXSD       X11, X13, X13
-	VXORPS        X11, X11, X11
-	VUCOMISS      X13, X12
+	VEXTRACTI64X4 $0x01, Z7, Y13
+	VPMAXSD       Y13, Y7, Y13
+	VEXTRACTI32X4 $0x01, Y13, X12
+	VPMAXSD       X12, X13, X12
+	VPSHUFD       $0x4e, X12, X13
+	VPMAXSD       X13, X12, X12
+	VPSHUFD       $0xb1, X12, X13
+	VPMAXSD       X13, X12, X12
+	VXORPS        X13, X13, X13
+	VUCOMISS      X12, X11
 	JPC           after14
-	VADDSS        X12, X13, X13
-	VMOVAPS       X13, X12
+	VADDSS        X11, X12, X12
+	VMOVAPS       X12, X11
 
 after14:
-	VUCOMISS X11, X12
+	VUCOMISS X13, X11
 	JCS      after15
-	VMOVAPS  X11, X12
+	VMOVAPS  X13, X11
 
 after15:
 	VMOVSS 64(CX), X14
 	CMPB   79(CX), $0x00
 	JNE    symmetric16
 	VSUBSS 56(CX), X14, X14
-	VSUBSS X12, X13, X15
+	VSUBSS X11, X12, X15
 	JMP    divide17
 
 symmetric16:
-	VSUBSS X12, X11, X15
-	VMAXSS X15, X13, X15
+	VSUBSS X11, X13, X15
+	VMAXSS X15, X12, X15
 
 divide17:
 	VDIVSS   X14, X15, X15
-	VUCOMISS X11, X15
+	VUCOMISS X13, X15
 	JNE      after19
 	JPS      after20
 	VMOVSS   all32_3f800000<>+0(SB), X15
 
 after20:
 after19:
-	VMOVSS   296(CX), X13
-	VMAXSS   X15, X13, X15
-	VMOVAPS  X11, X13
+	VMOVSS   296(CX), X12
+	VMAXSS   X15, X12, X15
+	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
 	JNE      chosen18
-	VDIVSS   X15, X12, X12
-	VMOVSS   56(CX), X13
-	VSUBSS   X12, X13, X13
-	VUCOMISS X13, X13
+	VDIVSS   X15, X11, X11
+	VMOVSS   56(CX), X12
+	VSUBSS   X11, X12, X12
+	VUCOMISS X12, X12
 	JPC      after21
-	VMOVAPS  X11, X13
+	VMOVAPS  X13, X12
 
 after21:
-	VRNDSCALESS $0x08, X13, X13, X13
-	VMINSS      64(CX), X13, X13
-	VMAXSS      56(CX), X13, X13
-	VADDSS      X11, X13, X13
+	VRNDSCALESS $0x08, X12, X12, X12
+	VMINSS      64(CX), X12, X12
+	VMAXSS      56(CX), X12, X12
+	VADDSS      X13, X12, X12
 
 chosen18:
 	VMOVSS       X15, (DI)
-	VMOVSS       X13, 1024(DI)
+	VMOVSS       X12, 1024(DI)
 	MOVB         $0x00, 77(CX)
 	CMPB         256(CX), $0x00
 	JEQ          slow22
@@ -2127,15 +2132,15 @@ chosen18:
 	JHI          slow22
 	MOVB         $0x01, 77(CX)
 	VMOVSS       56(CX), X11
-	VMOVSS       64(CX), X12
+	VMOVSS       64(CX), X13
 	VMOVSS       all32_3f800000<>+0(SB), X14
 	VMOVUPS      X14, X16
 	VDIVPS       X15, X16, X14
 	VFNMADD231PS X15, X14, X16
 	VDIVPS       X15, X16, X16
-	VSUBPS       X13, X11, X11
+	VSUBPS       X12, X11, X11
 	VMULPS       X15, X11, X11
-	VSUBPS       X13, X12, X12
+	VSUBPS       X12, X13, X12
 	VMULPS       X15, X12, X12
 	VMOVSS       X11, 2048(DI)
 	VMOVSS       X12, 2560(DI)
@@ -2466,6 +2471,2346 @@ done49:
 	JMP   aligned23
 
 whole57:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX2F32I8(n int, call *kernelCall)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX2F32I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	VPXOR Y2, Y2, Y2
+	VPXOR Y4, Y4, Y4
+	VPXOR Y3, Y3, Y3
+	VPXOR Y5, Y5, Y5
+	MOVQ  AX, R8
+
+look4:
+	CMPQ R8, $0x00000040
+	JLT  looked5
+	XORQ R9, R9
+
+group6:
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS 32(DX)(R9*4), Y7
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $0x00000010, R9
+	CMPQ    R9, $0x00000040
+	JNE     group6
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some7:
+	TESTQ R8, R8
+	JLE   done8
+	CMPQ  R8, $0x00000010
+	JGE   whole9
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole9:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $+64, DX
+	SUBQ    $0x00000010, R8
+	JMP     some7
+
+done8:
+	MOVQ         232(CX), DX
+	MOVQ         248(CX), BX
+	VPMAXUD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X3
+	VPSHUFD      $0x4e, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPSHUFD      $0xb1, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPMAXSD      Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPMAXSD      X2, X4, X2
+	VPSHUFD      $0x4e, X2, X4
+	VPMAXSD      X4, X2, X2
+	VPSHUFD      $0xb1, X2, X4
+	VPMAXSD      X4, X2, X2
+	VXORPS       X4, X4, X4
+	VUCOMISS     X2, X3
+	JPC          after10
+	VADDSS       X3, X2, X2
+	VMOVAPS      X2, X3
+
+after10:
+	VUCOMISS X4, X3
+	JCS      after11
+	VMOVAPS  X4, X3
+
+after11:
+	VMOVSS 64(CX), X5
+	CMPB   79(CX), $0x00
+	JNE    symmetric12
+	VSUBSS 56(CX), X5, X5
+	VSUBSS X3, X2, X6
+	JMP    divide13
+
+symmetric12:
+	VSUBSS X3, X4, X6
+	VMAXSS X6, X2, X6
+
+divide13:
+	VDIVSS   X5, X6, X6
+	VUCOMISS X4, X6
+	JNE      after15
+	JPS      after16
+	VMOVSS   all32_3f800000<>+0(SB), X6
+
+after16:
+after15:
+	VMOVSS   296(CX), X2
+	VMAXSS   X6, X2, X6
+	VMOVAPS  X4, X2
+	CMPB     79(CX), $0x00
+	JNE      chosen14
+	VDIVSS   X6, X3, X3
+	VMOVSS   56(CX), X2
+	VSUBSS   X3, X2, X2
+	VUCOMISS X2, X2
+	JPC      after17
+	VMOVAPS  X4, X2
+
+after17:
+	VROUNDSS $0x08, X2, X2, X2
+	VMINSS   64(CX), X2, X2
+	VMAXSS   56(CX), X2, X2
+	VADDSS   X4, X2, X2
+
+chosen14:
+	VMOVSS       X6, (DI)
+	VMOVSS       X2, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow18
+	VMOVD        X6, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow18
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X3
+	VMOVSS       64(CX), X4
+	VMOVSS       all32_3f800000<>+0(SB), X5
+	VMOVUPS      X5, X7
+	VDIVPS       X6, X7, X5
+	VFNMADD231PS X6, X5, X7
+	VDIVPS       X6, X7, X7
+	VSUBPS       X2, X3, X3
+	VMULPS       X6, X3, X3
+	VSUBPS       X2, X4, X2
+	VMULPS       X6, X2, X2
+	VMOVSS       X3, 2048(DI)
+	VMOVSS       X2, 2560(DI)
+	VMOVSS       X5, 3072(DI)
+	VMOVSS       X7, 3584(DI)
+
+slow18:
+	CMPB 77(CX), $0x00
+	JEQ  divide21
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
+	MOVQ         104(CX), R8
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near26:
+	XORQ R11, R11
+
+group27:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMOVUPS     64(DX)(R11*4), Y9
+	VMOVUPS     96(DX)(R11*4), Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPACKSSDW   Y7, Y10, Y7
+	VPACKSSDW   Y9, Y8, Y8
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y8, Y8
+	VPACKUSWB   Y8, Y7, Y7
+	VMOVDQU     transposed32<>+0(SB), Y8
+	VPERMD      Y7, Y8, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around28
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored29
+
+around28:
+	VMOVNTDQ Y7, (BX)(R11*1)
+
+stored29:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group27
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+divide21:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand33:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), R8
+
+block31:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near34
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near34:
+	XORQ R11, R11
+
+group35:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal36
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored39:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group35
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  DI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, R8
+
+some42:
+	TESTQ R8, R8
+	JLE   done43
+	CMPQ  R8, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal46
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided47:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near50
+	CMPB         76(CX), $0x00
+	JNE          around48
+
+near50:
+	VMOVDQU X4, (BX)
+	JMP     stored49
+
+around48:
+	VMOVNTDQ X4, (BX)
+
+stored49:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, R8
+	JMP  some42
+
+done43:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+DATA transposed32<>+0(SB)/4, $0x00000000
+DATA transposed32<>+4(SB)/4, $0x00000004
+DATA transposed32<>+8(SB)/4, $0x00000001
+DATA transposed32<>+12(SB)/4, $0x00000005
+DATA transposed32<>+16(SB)/4, $0x00000002
+DATA transposed32<>+20(SB)/4, $0x00000006
+DATA transposed32<>+24(SB)/4, $0x00000003
+DATA transposed32<>+28(SB)/4, $0x00000007
+GLOBL transposed32<>(SB), RODATA|NOPTR, $32
+
+// func dynamicQuantizeAVX2F16I8(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX2F16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	VPXOR Y2, Y2, Y2
+	VPXOR Y4, Y4, Y4
+	VPXOR Y3, Y3, Y3
+	VPXOR Y5, Y5, Y5
+	MOVQ  AX, R8
+
+look4:
+	CMPQ R8, $0x00000040
+	JLT  looked5
+	XORQ R9, R9
+
+group6:
+	VCVTPH2PS (DX)(R9*2), Y6
+	VCVTPH2PS 16(DX)(R9*2), Y7
+	VPMAXUD   Y6, Y2, Y2
+	VPMAXSD   Y6, Y4, Y4
+	VPMAXUD   Y7, Y3, Y3
+	VPMAXSD   Y7, Y5, Y5
+	ADDQ      $0x00000010, R9
+	CMPQ      R9, $0x00000040
+	JNE       group6
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some7:
+	TESTQ R8, R8
+	JLE   done8
+	CMPQ  R8, $0x00000010
+	JGE   whole9
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole9:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	VPMAXUD   Y6, Y2, Y2
+	VPMAXSD   Y6, Y4, Y4
+	VPMAXUD   Y7, Y3, Y3
+	VPMAXSD   Y7, Y5, Y5
+	ADDQ      $+32, DX
+	SUBQ      $0x00000010, R8
+	JMP       some7
+
+done8:
+	MOVQ         232(CX), DX
+	MOVQ         248(CX), BX
+	VPMAXUD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X3
+	VPSHUFD      $0x4e, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPSHUFD      $0xb1, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPMAXSD      Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPMAXSD      X2, X4, X2
+	VPSHUFD      $0x4e, X2, X4
+	VPMAXSD      X4, X2, X2
+	VPSHUFD      $0xb1, X2, X4
+	VPMAXSD      X4, X2, X2
+	VXORPS       X4, X4, X4
+	VUCOMISS     X2, X3
+	JPC          after10
+	VADDSS       X3, X2, X2
+	VMOVAPS      X2, X3
+
+after10:
+	VUCOMISS X4, X3
+	JCS      after11
+	VMOVAPS  X4, X3
+
+after11:
+	VMOVSS 64(CX), X5
+	CMPB   79(CX), $0x00
+	JNE    symmetric12
+	VSUBSS 56(CX), X5, X5
+	VSUBSS X3, X2, X6
+	JMP    divide13
+
+symmetric12:
+	VSUBSS X3, X4, X6
+	VMAXSS X6, X2, X6
+
+divide13:
+	VDIVSS   X5, X6, X6
+	VUCOMISS X4, X6
+	JNE      after15
+	JPS      after16
+	VMOVSS   all32_3f800000<>+0(SB), X6
+
+after16:
+after15:
+	VMOVSS   296(CX), X2
+	VMAXSS   X6, X2, X6
+	VMOVAPS  X4, X2
+	CMPB     79(CX), $0x00
+	JNE      chosen14
+	VDIVSS   X6, X3, X3
+	VMOVSS   56(CX), X2
+	VSUBSS   X3, X2, X2
+	VUCOMISS X2, X2
+	JPC      after17
+	VMOVAPS  X4, X2
+
+after17:
+	VROUNDSS $0x08, X2, X2, X2
+	VMINSS   64(CX), X2, X2
+	VMAXSS   56(CX), X2, X2
+	VADDSS   X4, X2, X2
+
+chosen14:
+	VMOVSS       X6, (DI)
+	VMOVSS       X2, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow18
+	VMOVD        X6, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow18
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X3
+	VMOVSS       64(CX), X4
+	VMOVSS       all32_3f800000<>+0(SB), X5
+	VMOVUPS      X5, X7
+	VDIVPS       X6, X7, X5
+	VFNMADD231PS X6, X5, X7
+	VDIVPS       X6, X7, X7
+	VSUBPS       X2, X3, X3
+	VMULPS       X6, X3, X3
+	VSUBPS       X2, X4, X2
+	VMULPS       X6, X2, X2
+	VMOVSS       X3, 2048(DI)
+	VMOVSS       X2, 2560(DI)
+	VMOVSS       X5, 3072(DI)
+	VMOVSS       X7, 3584(DI)
+
+slow18:
+	CMPB 77(CX), $0x00
+	JEQ  divide21
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
+	MOVQ         104(CX), R8
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near26:
+	XORQ R11, R11
+
+group27:
+	VCVTPH2PS   (DX)(R11*2), Y7
+	VCVTPH2PS   16(DX)(R11*2), Y8
+	VCVTPH2PS   32(DX)(R11*2), Y9
+	VCVTPH2PS   48(DX)(R11*2), Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPACKSSDW   Y7, Y10, Y7
+	VPACKSSDW   Y9, Y8, Y8
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y8, Y8
+	VPACKUSWB   Y8, Y7, Y7
+	VMOVDQU     transposed32<>+0(SB), Y8
+	VPERMD      Y7, Y8, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around28
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored29
+
+around28:
+	VMOVNTDQ Y7, (BX)(R11*1)
+
+stored29:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group27
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+divide21:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand33:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), R8
+
+block31:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near34
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near34:
+	XORQ R11, R11
+
+group35:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored39:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group35
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  DI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, R8
+
+some42:
+	TESTQ R8, R8
+	JLE   done43
+	CMPQ  R8, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided47:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near50
+	CMPB         76(CX), $0x00
+	JNE          around48
+
+near50:
+	VMOVDQU X4, (BX)
+	JMP     stored49
+
+around48:
+	VMOVNTDQ X4, (BX)
+
+stored49:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, R8
+	JMP  some42
+
+done43:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX2BF16I8(n int, call *kernelCall)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX2BF16I8(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	VPXOR Y2, Y2, Y2
+	VPXOR Y4, Y4, Y4
+	VPXOR Y3, Y3, Y3
+	VPXOR Y5, Y5, Y5
+	MOVQ  AX, R8
+
+look4:
+	CMPQ R8, $0x00000040
+	JLT  looked5
+	XORQ R9, R9
+
+group6:
+	VPMOVZXWD (DX)(R9*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R9*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMAXUD   Y6, Y2, Y2
+	VPMAXSD   Y6, Y4, Y4
+	VPMAXUD   Y7, Y3, Y3
+	VPMAXSD   Y7, Y5, Y5
+	ADDQ      $0x00000010, R9
+	CMPQ      R9, $0x00000040
+	JNE       group6
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R8
+	JMP       look4
+
+looked5:
+some7:
+	TESTQ R8, R8
+	JLE   done8
+	CMPQ  R8, $0x00000010
+	JGE   whole9
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole9:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMAXUD   Y6, Y2, Y2
+	VPMAXSD   Y6, Y4, Y4
+	VPMAXUD   Y7, Y3, Y3
+	VPMAXSD   Y7, Y5, Y5
+	ADDQ      $+32, DX
+	SUBQ      $0x00000010, R8
+	JMP       some7
+
+done8:
+	MOVQ         232(CX), DX
+	MOVQ         248(CX), BX
+	VPMAXUD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X3
+	VPSHUFD      $0x4e, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPSHUFD      $0xb1, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPMAXSD      Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPMAXSD      X2, X4, X2
+	VPSHUFD      $0x4e, X2, X4
+	VPMAXSD      X4, X2, X2
+	VPSHUFD      $0xb1, X2, X4
+	VPMAXSD      X4, X2, X2
+	VXORPS       X4, X4, X4
+	VUCOMISS     X2, X3
+	JPC          after10
+	VADDSS       X3, X2, X2
+	VMOVAPS      X2, X3
+
+after10:
+	VUCOMISS X4, X3
+	JCS      after11
+	VMOVAPS  X4, X3
+
+after11:
+	VMOVSS 64(CX), X5
+	CMPB   79(CX), $0x00
+	JNE    symmetric12
+	VSUBSS 56(CX), X5, X5
+	VSUBSS X3, X2, X6
+	JMP    divide13
+
+symmetric12:
+	VSUBSS X3, X4, X6
+	VMAXSS X6, X2, X6
+
+divide13:
+	VDIVSS   X5, X6, X6
+	VUCOMISS X4, X6
+	JNE      after15
+	JPS      after16
+	VMOVSS   all32_3f800000<>+0(SB), X6
+
+after16:
+after15:
+	VMOVSS   296(CX), X2
+	VMAXSS   X6, X2, X6
+	VMOVAPS  X4, X2
+	CMPB     79(CX), $0x00
+	JNE      chosen14
+	VDIVSS   X6, X3, X3
+	VMOVSS   56(CX), X2
+	VSUBSS   X3, X2, X2
+	VUCOMISS X2, X2
+	JPC      after17
+	VMOVAPS  X4, X2
+
+after17:
+	VROUNDSS $0x08, X2, X2, X2
+	VMINSS   64(CX), X2, X2
+	VMAXSS   56(CX), X2, X2
+	VADDSS   X4, X2, X2
+
+chosen14:
+	VMOVSS       X6, (DI)
+	VMOVSS       X2, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow18
+	VMOVD        X6, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow18
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X3
+	VMOVSS       64(CX), X4
+	VMOVSS       all32_3f800000<>+0(SB), X5
+	VMOVUPS      X5, X7
+	VDIVPS       X6, X7, X5
+	VFNMADD231PS X6, X5, X7
+	VDIVPS       X6, X7, X7
+	VSUBPS       X2, X3, X3
+	VMULPS       X6, X3, X3
+	VSUBPS       X2, X4, X2
+	VMULPS       X6, X2, X2
+	VMOVSS       X3, 2048(DI)
+	VMOVSS       X2, 2560(DI)
+	VMOVSS       X5, 3072(DI)
+	VMOVSS       X7, 3584(DI)
+
+slow18:
+	CMPB 77(CX), $0x00
+	JEQ  divide21
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	VCVTPS2DQ    Y6, Y6
+	VPBROADCASTB X6, Y6
+	MOVQ         104(CX), R8
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near26:
+	XORQ R11, R11
+
+group27:
+	VMOVDQU     (DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y7
+	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
+	VMOVDQU     32(DX)(R11*2), Y10
+	VPSLLD      $0x10, Y10, Y9
+	VPAND       all32_ffff0000<>+0(SB), Y10, Y10
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y11
+	VFMADD231PS Y4, Y7, Y11
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VMINPS      Y9, Y3, Y9
+	VMAXPS      Y9, Y2, Y9
+	VMULPS      Y5, Y9, Y8
+	VFMADD231PS Y4, Y9, Y8
+	VMINPS      Y10, Y3, Y10
+	VMAXPS      Y10, Y2, Y10
+	VMULPS      Y5, Y10, Y9
+	VFMADD231PS Y4, Y10, Y9
+	VCVTPS2DQ   Y11, Y10
+	VCVTPS2DQ   Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y9, Y9
+	VPSLLD      $0x10, Y7, Y7
+	VPBLENDW    $0xaa, Y7, Y10, Y7
+	VPSLLD      $0x10, Y9, Y9
+	VPBLENDW    $0xaa, Y9, Y8, Y9
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPAND       all32_ff00ff<>+0(SB), Y9, Y9
+	VPACKUSWB   Y9, Y7, Y7
+	VPERMQ      $0xd8, Y7, Y7
+	VPADDB      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around28
+	VMOVDQU     Y7, (BX)(R11*1)
+	JMP         stored29
+
+around28:
+	VMOVNTDQ Y7, (BX)(R11*1)
+
+stored29:
+	ADDQ $0x00000020, R11
+	CMPQ R11, $0x00000040
+	JNE  group27
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+divide21:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand33:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), R8
+
+block31:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near34
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near34:
+	XORQ R11, R11
+
+group35:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      X4, (BX)(R11*1)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ X4, (BX)(R11*1)
+
+stored39:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group35
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R8
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  DI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, R8
+
+some42:
+	TESTQ R8, R8
+	JLE   done43
+	CMPQ  R8, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*1), BX
+	MOVQ  $0x00000010, R8
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal46
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided47:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         78(CX), $0x00
+	JNE          near50
+	CMPB         76(CX), $0x00
+	JNE          around48
+
+near50:
+	VMOVDQU X4, (BX)
+	JMP     stored49
+
+around48:
+	VMOVNTDQ X4, (BX)
+
+stored49:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000010, R8
+	JMP  some42
+
+done43:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x01, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+// func dynamicQuantizeAVX2F32I16(n int, call *kernelCall)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX2F32I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	VPXOR Y2, Y2, Y2
+	VPXOR Y4, Y4, Y4
+	VPXOR Y3, Y3, Y3
+	VPXOR Y5, Y5, Y5
+	MOVQ  AX, R8
+
+look4:
+	CMPQ R8, $0x00000040
+	JLT  looked5
+	XORQ R9, R9
+
+group6:
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS 32(DX)(R9*4), Y7
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $0x00000010, R9
+	CMPQ    R9, $0x00000040
+	JNE     group6
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some7:
+	TESTQ R8, R8
+	JLE   done8
+	CMPQ  R8, $0x00000010
+	JGE   whole9
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
+
+whole9:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $+64, DX
+	SUBQ    $0x00000010, R8
+	JMP     some7
+
+done8:
+	MOVQ         232(CX), DX
+	MOVQ         248(CX), BX
+	VPMAXUD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X3
+	VPSHUFD      $0x4e, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPSHUFD      $0xb1, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPMAXSD      Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPMAXSD      X2, X4, X2
+	VPSHUFD      $0x4e, X2, X4
+	VPMAXSD      X4, X2, X2
+	VPSHUFD      $0xb1, X2, X4
+	VPMAXSD      X4, X2, X2
+	VXORPS       X4, X4, X4
+	VUCOMISS     X2, X3
+	JPC          after10
+	VADDSS       X3, X2, X2
+	VMOVAPS      X2, X3
+
+after10:
+	VUCOMISS X4, X3
+	JCS      after11
+	VMOVAPS  X4, X3
+
+after11:
+	VMOVSS 64(CX), X5
+	CMPB   79(CX), $0x00
+	JNE    symmetric12
+	VSUBSS 56(CX), X5, X5
+	VSUBSS X3, X2, X6
+	JMP    divide13
+
+symmetric12:
+	VSUBSS X3, X4, X6
+	VMAXSS X6, X2, X6
+
+divide13:
+	VDIVSS   X5, X6, X6
+	VUCOMISS X4, X6
+	JNE      after15
+	JPS      after16
+	VMOVSS   all32_3f800000<>+0(SB), X6
+
+after16:
+after15:
+	VMOVSS   296(CX), X2
+	VMAXSS   X6, X2, X6
+	VMOVAPS  X4, X2
+	CMPB     79(CX), $0x00
+	JNE      chosen14
+	VDIVSS   X6, X3, X3
+	VMOVSS   56(CX), X2
+	VSUBSS   X3, X2, X2
+	VUCOMISS X2, X2
+	JPC      after17
+	VMOVAPS  X4, X2
+
+after17:
+	VROUNDSS $0x08, X2, X2, X2
+	VMINSS   64(CX), X2, X2
+	VMAXSS   56(CX), X2, X2
+	VADDSS   X4, X2, X2
+
+chosen14:
+	VMOVSS       X6, (DI)
+	VMOVSS       X2, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow18
+	VMOVD        X6, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow18
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X3
+	VMOVSS       64(CX), X4
+	VMOVSS       all32_3f800000<>+0(SB), X5
+	VMOVUPS      X5, X7
+	VDIVPS       X6, X7, X5
+	VFNMADD231PS X6, X5, X7
+	VDIVPS       X6, X7, X7
+	VSUBPS       X2, X3, X3
+	VMULPS       X6, X3, X3
+	VSUBPS       X2, X4, X2
+	VMULPS       X6, X2, X2
+	VMOVSS       X3, 2048(DI)
+	VMOVSS       X2, 2560(DI)
+	VMOVSS       X5, 3072(DI)
+	VMOVSS       X7, 3584(DI)
+
+slow18:
+	CMPB 77(CX), $0x00
+	JEQ  divide21
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), R8
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near26:
+	XORQ R11, R11
+
+group27:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y7, Y7
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around28
+	VMOVDQU     Y7, (BX)(R11*2)
+	JMP         stored29
+
+around28:
+	VMOVNTDQ Y7, (BX)(R11*2)
+
+stored29:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group27
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+divide21:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand33:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), R8
+
+block31:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near34
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near34:
+	XORQ R11, R11
+
+group35:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal36
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored39:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group35
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  DI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, R8
+
+some42:
+	TESTQ R8, R8
+	JLE   done43
+	CMPQ  R8, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal46
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided47
+
+reciprocal46:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided47:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near50
+	CMPB      76(CX), $0x00
+	JNE       around48
+
+near50:
+	VMOVDQU Y4, (BX)
+	JMP     stored49
+
+around48:
+	VMOVNTDQ Y4, (BX)
+
+stored49:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, R8
+	JMP  some42
+
+done43:
+	IMUL3Q $0x04, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ SI
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	RET
+
+DATA all32_ffff<>+0(SB)/4, $0x0000ffff
+DATA all32_ffff<>+4(SB)/4, $0x0000ffff
+DATA all32_ffff<>+8(SB)/4, $0x0000ffff
+DATA all32_ffff<>+12(SB)/4, $0x0000ffff
+DATA all32_ffff<>+16(SB)/4, $0x0000ffff
+DATA all32_ffff<>+20(SB)/4, $0x0000ffff
+DATA all32_ffff<>+24(SB)/4, $0x0000ffff
+DATA all32_ffff<>+28(SB)/4, $0x0000ffff
+GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
+
+// func dynamicQuantizeAVX2H16I16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dynamicQuantizeAVX2H16I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), SI
+	MOVQ         88(CX), SI
+	TESTQ        SI, SI
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	VPXOR Y2, Y2, Y2
+	VPXOR Y4, Y4, Y4
+	VPXOR Y3, Y3, Y3
+	VPXOR Y5, Y5, Y5
+	MOVQ  AX, R8
+
+look4:
+	CMPQ R8, $0x00000040
+	JLT  looked5
+	XORQ R9, R9
+
+group6:
+	CMPB      273(CX), $0x00
+	JNE       kind8
+	VCVTPH2PS (DX)(R9*2), Y6
+	VCVTPH2PS 16(DX)(R9*2), Y7
+	JMP       done7
+
+kind8:
+	VPMOVZXWD (DX)(R9*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R9*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done7
+
+done7:
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $0x00000010, R9
+	CMPQ    R9, $0x00000040
+	JNE     group6
+	ADDQ    $+128, DX
+	SUBQ    $0x00000040, R8
+	JMP     look4
+
+looked5:
+some10:
+	TESTQ R8, R8
+	JLE   done11
+	CMPQ  R8, $0x00000010
+	JGE   whole12
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
+
+whole12:
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done13
+
+kind14:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done13
+
+done13:
+	VPMAXUD Y6, Y2, Y2
+	VPMAXSD Y6, Y4, Y4
+	VPMAXUD Y7, Y3, Y3
+	VPMAXSD Y7, Y5, Y5
+	ADDQ    $+32, DX
+	SUBQ    $0x00000010, R8
+	JMP     some10
+
+done11:
+	MOVQ         232(CX), DX
+	MOVQ         248(CX), BX
+	VPMAXUD      Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMAXUD      X3, X2, X3
+	VPSHUFD      $0x4e, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPSHUFD      $0xb1, X3, X2
+	VPMAXUD      X2, X3, X3
+	VPMAXSD      Y5, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPMAXSD      X2, X4, X2
+	VPSHUFD      $0x4e, X2, X4
+	VPMAXSD      X4, X2, X2
+	VPSHUFD      $0xb1, X2, X4
+	VPMAXSD      X4, X2, X2
+	VXORPS       X4, X4, X4
+	VUCOMISS     X2, X3
+	JPC          after16
+	VADDSS       X3, X2, X2
+	VMOVAPS      X2, X3
+
+after16:
+	VUCOMISS X4, X3
+	JCS      after17
+	VMOVAPS  X4, X3
+
+after17:
+	VMOVSS 64(CX), X5
+	CMPB   79(CX), $0x00
+	JNE    symmetric18
+	VSUBSS 56(CX), X5, X5
+	VSUBSS X3, X2, X6
+	JMP    divide19
+
+symmetric18:
+	VSUBSS X3, X4, X6
+	VMAXSS X6, X2, X6
+
+divide19:
+	VDIVSS   X5, X6, X6
+	VUCOMISS X4, X6
+	JNE      after21
+	JPS      after22
+	VMOVSS   all32_3f800000<>+0(SB), X6
+
+after22:
+after21:
+	VMOVSS   296(CX), X2
+	VMAXSS   X6, X2, X6
+	VMOVAPS  X4, X2
+	CMPB     79(CX), $0x00
+	JNE      chosen20
+	VDIVSS   X6, X3, X3
+	VMOVSS   56(CX), X2
+	VSUBSS   X3, X2, X2
+	VUCOMISS X2, X2
+	JPC      after23
+	VMOVAPS  X4, X2
+
+after23:
+	VROUNDSS $0x08, X2, X2, X2
+	VMINSS   64(CX), X2, X2
+	VMAXSS   56(CX), X2, X2
+	VADDSS   X4, X2, X2
+
+chosen20:
+	VMOVSS       X6, (DI)
+	VMOVSS       X2, 1024(DI)
+	MOVB         $0x00, 77(CX)
+	CMPB         256(CX), $0x00
+	JEQ          slow24
+	VMOVD        X6, R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          slow24
+	MOVB         $0x01, 77(CX)
+	VMOVSS       56(CX), X3
+	VMOVSS       64(CX), X4
+	VMOVSS       all32_3f800000<>+0(SB), X5
+	VMOVUPS      X5, X7
+	VDIVPS       X6, X7, X5
+	VFNMADD231PS X6, X5, X7
+	VDIVPS       X6, X7, X7
+	VSUBPS       X2, X3, X3
+	VMULPS       X6, X3, X3
+	VSUBPS       X2, X4, X2
+	VMULPS       X6, X2, X2
+	VMOVSS       X3, 2048(DI)
+	VMOVSS       X2, 2560(DI)
+	VMOVSS       X5, 3072(DI)
+	VMOVSS       X7, 3584(DI)
+
+slow24:
+	CMPB 77(CX), $0x00
+	JEQ  divide27
+
+turn28:
+	CMPQ AX, 104(CX)
+	JLT  turns30
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand31:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), R8
+
+block29:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near32
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near32:
+	XORQ R11, R11
+
+group33:
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done34
+
+kind35:
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done34
+
+done34:
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y7, Y7
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU     Y7, (BX)(R11*2)
+	JMP         stored38
+
+around37:
+	VMOVNTDQ Y7, (BX)(R11*2)
+
+stored38:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group33
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block29
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand31
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn28
+
+turns30:
+divide27:
+turn39:
+	CMPQ AX, 104(CX)
+	JLT  turns41
+	MOVQ 96(CX), R9
+	MOVQ DI, R10
+
+strand42:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), R8
+
+block40:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near43
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near43:
+	XORQ R11, R11
+
+group44:
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done45
+
+kind46:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done45
+
+done45:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal48
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided49
+
+reciprocal48:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided49:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored51
+
+around50:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored51:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group44
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block40
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand42
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn39
+
+turns41:
+	TESTQ AX, AX
+	JEQ   none52
+	MOVQ  96(CX), R9
+	MOVQ  DI, R10
+
+strand53:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, R8
+
+some54:
+	TESTQ R8, R8
+	JLE   done55
+	CMPQ  R8, $0x00000010
+	JGE   whole56
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*2), DX
+	LEAQ  (BX)(R8*2), BX
+	MOVQ  $0x00000010, R8
+
+whole56:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near57
+	PREFETCHT1 (DX)(R11*1)
+
+near57:
+	CMPB      273(CX), $0x00
+	JNE       kind59
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done58
+
+kind59:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done58
+
+done58:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal61
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided62
+
+reciprocal61:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided62:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near65
+	CMPB      76(CX), $0x00
+	JNE       around63
+
+near65:
+	VMOVDQU Y4, (BX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y4, (BX)
+
+stored64:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, R8
+	JMP  some54
+
+done55:
+	IMUL3Q $0x02, AX, R8
+	ADDQ   128(CX), DX
+	SUBQ   R8, DX
+	IMUL3Q $0x02, AX, R8
+	ADDQ   192(CX), BX
+	SUBQ   R8, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand53
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none52:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

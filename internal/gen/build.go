@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
-	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -155,10 +154,7 @@ func (o *op) strandBlock(isa *isa, v variant) int {
 
 // variants returns what an instruction set has kernels for.
 func (o *op) variants(isa *isa) []variant {
-	types := either(isa == avx2 && o.onAVX2 != nil, o.onAVX2, o.types)
-	return slices.DeleteFunc(slices.Clone(types), func(v variant) bool {
-		return !isa.masks && o.chooses
-	})
+	return either(isa == avx2 && o.onAVX2 != nil, o.onAVX2, o.types)
 }
 
 // assembly generates all kernels of an op.

@@ -70,7 +70,7 @@ func (k *kernel) qparams(lo, hi reg.VecVirtual) (scale, zeroPoint reg.VecVirtual
 	c.VSUBSS(lo, zeroPoint, zeroPoint)
 	c.VUCOMISS(zeroPoint, zeroPoint)
 	unless(c.JPC, func() { c.VMOVAPS(zero, zeroPoint) })
-	c.VRNDSCALESS(operand.Imm(8), zeroPoint, zeroPoint, zeroPoint)
+	k.emit(k.isa.rint+"SS", 8, zeroPoint, zeroPoint, zeroPoint)
 	c.VMINSS(k.field("hi"), zeroPoint, zeroPoint)
 	c.VMAXSS(k.field("lo"), zeroPoint, zeroPoint)
 	c.VADDSS(zero, zeroPoint, zeroPoint) // never -0
@@ -84,8 +84,8 @@ func (k *kernel) extremes(n reg.GPVirtual, block int) (lo, hi reg.VecVirtual) {
 	c, left := k.c, k.c.GP64()
 	low, high := k.newValue(), k.newValue()
 	for i := range low {
-		k.emit("VPXORD", low[i], low[i], low[i])
-		k.emit("VPXORD", high[i], high[i], high[i])
+		k.emit(k.bits("VPXOR"), low[i], low[i], low[i])
+		k.emit(k.bits("VPXOR"), high[i], high[i], high[i])
 	}
 	take := func(k *kernel) {
 		for i, x := range k.load(0) {
@@ -103,11 +103,13 @@ func (k *kernel) extremes(n reg.GPVirtual, block int) (lo, hi reg.VecVirtual) {
 	c.SUBQ(operand.U32(block), left)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
+	k.repeats = k.op.repeats(k.isa)
 	k.some(left, block, func(elements int) {
 		take(k)
 		forward(elements)
 	})
-	c.MOVQ(k.field("in0Row"), k.ptr["in0"])
+	k.repeats = false
+	k.forData(func(name string, _ *storage) { c.MOVQ(k.field(name+"Row"), k.ptr[name]) })
 	return k.largest("VPMAXUD", low), k.largest("VPMAXSD", high)
 }
 
@@ -118,12 +120,14 @@ func (k *kernel) largest(name string, v value) reg.VecVirtual {
 			k.emit(name, v[i+half], v[i], v[i])
 		}
 	}
-	whole := v[0]
-	upper, quarter := k.c.YMM(), k.c.XMM()
-	k.emit("VEXTRACTI64X4", 1, whole, upper)
-	k.emit(name, upper, whole.AsY(), upper)
-	k.emit("VEXTRACTI32X4", 1, upper, quarter)
-	k.emit(name, quarter, upper.AsX(), quarter)
+	half, quarter := v[0], k.c.XMM()
+	if k.isa.masks {
+		half = k.c.YMM()
+		k.emit("VEXTRACTI64X4", 1, v[0], half)
+		k.emit(name, half, v[0].AsY(), half)
+	}
+	k.emit(either(k.isa.masks, "VEXTRACTI32X4", "VEXTRACTI128"), 1, half, quarter)
+	k.emit(name, quarter, half.AsX(), quarter)
 	for _, order := range []int{0x4E, 0xB1} {
 		other := k.c.XMM()
 		k.emit("VPSHUFD", order, quarter, other)
