@@ -153,6 +153,17 @@ def test_a_batch_is_one_call(name):
         assert_same(got, torch.stack([f(x) for x in batch]))
 
 
+@pytest.mark.parametrize("name", (*BATCHED, "linear_of_rows", "linear_of_a_row"))
+def test_vmap_of_no_examples(name):
+    linears = {f"linear_of_{what}": (isobit.linear, (x, X, S)) for what, x in (("rows", X[None]), ("a_row", X[0]))}
+    function, args = (PROGRAMS | linears)[name]
+    want = function(*args)
+    none = tuple(a.detach()[None][:0] for a in args)
+    assert vmap(function)(*none).shape == (0, *want.shape)
+    gradients = vmap(grad(lambda *a: function(*a).sum(), tuple(range(len(none)))))(*none)
+    assert [g.shape for g in gradients] == [a.shape for a in none]
+
+
 def test_vmap_of_embedding_and_linear():
     indices = torch.randint(0, 4, (5, 3))
     assert_same(vmap(isobit.embedding, (0, None))(indices, X), isobit.embedding(indices, X))

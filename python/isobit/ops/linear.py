@@ -62,7 +62,7 @@ def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
     if bias.dim() == weight.dim() == 2 and bias.shape[0] == 1:
         bias = bias[0]
     if bias.shape == weight.shape[:-1]:
-        return bias.reshape(-1)
+        return bias if bias.dim() else bias[None]
     if weight.dim() == 1 or bias.shape not in ((), (1,)):
         n = weight.shape[0]
         want = f"[{n}], [1, {n}], [1] or []" if weight.dim() == 2 else "[]"
