@@ -121,6 +121,7 @@ def test_what_is_no_configuration():
         ("is_dynamic=True", {"granularity": "per_token", "is_dynamic": False}),
         ("want a symmetric scheme", {"group_size": 4, "is_symmetric": False, "hp_value_lb": 1.0}),
         ("want 0 <= hp_value_lb <= hp_value_ub", {"group_size": 4, "hp_value_lb": 2.0, "hp_value_ub": 1.0}),
+        ("want 0 <= hp_value_lb <= hp_value_ub", {"group_size": 4, "hp_value_lb": 2.0, "hp_value_ub": 0.0}),
     ):
         with pytest.raises(ValueError, match=message):
             of(**{"dtype": "int4", **bad})
