@@ -76,6 +76,15 @@ func TestOutputBetweenInputs(t *testing.T) {
 	}
 }
 
+// So may a compact tensor between the rows of another, whichever of the two is the output.
+func TestCompactBetweenRows(t *testing.T) {
+	memory := make([]float32, 32)
+	rows, compact := within(memory, 0, []int64{2, 4}, []int64{16, 1}), within(memory, 4, []int64{2, 4}, []int64{4, 1})
+	plan, scale := fakeQuantize(t, rows.Shape), tensor.Of([]float32{1})
+	require.NoError(t, plan.CanImplement([]tensor.View{rows, scale, {}, compact}))
+	require.NoError(t, plan.CanImplement([]tensor.View{compact, scale, {}, rows}))
+}
+
 // So may packed codes, which are bytes: a row of four numbers is followed by one of four codes.
 func TestPackedCodesBetweenNumbers(t *testing.T) {
 	memory := make([]float32, 6*5)

@@ -109,6 +109,7 @@ func TestConsumers(t *testing.T) {
 		{"c", "c/float_state.c", []string{file}},
 		{"c", "c/overhead.c", nil},
 		{"c++", "cpp/families.cpp", []string{"cases.txt"}},
+		{"c++", "cpp/scratch.cpp", nil},
 		{"c++", "cpp/tensors.cpp", nil},
 		{"c++", "cpp/wrapper.cpp", nil},
 	} {

@@ -36,14 +36,18 @@ static void tensors(void) {
   BAD_X("byte_offset", bad.dl.data = (void *)(UINTPTR_MAX - 8191); bad.dl.byte_offset = 65536);
   BAD_X("ndim", bad.dl.ndim = -1);
   BAD_X("ndim", bad.dl.ndim = 9);
+  BAD_X("has shape [2, 3, 0, 0, 0, 0, 0, 0]", bad.dl.ndim = 8);
   BAD_X(": x ", bad.dl.ndim = 1);
   BAD_X("shape", bad.dl.shape = NULL);
+  BAD_X("NULL shape with ndim 1", bad.dl.shape = NULL; bad.dl.ndim = 1);
   BAD_X(": x ", bad.shape[0] = 3);
   BAD_X(": x ", bad.shape[1] = -3);
   BAD_X("dtype", bad.dl.dtype.lanes = 4);
   BAD_X("dtype", bad.dl.dtype.code = kDLComplex);
+  BAD_X("dtype", bad.dl.dtype.code = kDLFloat8_e5m2 + 1); /* one beyond isobit's */
   BAD_X("dtype", bad.dl.dtype.code = 200);
   BAD_X("dtype", bad.dl.dtype.bits = 24);
+  BAD_X("dtype", bad.dl.dtype.bits = 65);
   BAD_X("dtype", bad.dl.dtype.bits = 200);
   BAD_X("bool[2, 3]", bad.dl.dtype = ((DLDataType){kDLBool, 8, 1}));
   BAD_X("f64", bad.dl.dtype.bits = 64);
@@ -86,6 +90,11 @@ static void counts(void) {
   bad.ndim = -1;
   args[4] = &bad;
   FAILS(ISOBIT_INVALID_ARGUMENT, "args[4]", isobit_plan_run(plan, NULL, NULL, 0, args, 5, err, sizeof err));
+  args[4] = NULL;
+  FAILS(ISOBIT_INVALID_ARGUMENT, "has 12 tensors", isobit_plan_run(plan, NULL, NULL, 0, args, 12, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "nargs is 13", isobit_plan_run(plan, NULL, NULL, 0, args, 13, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "has 0 tensors", isobit_plan_run(plan, NULL, NULL, 0, NULL, 0, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "NULL with nargs 1", isobit_plan_run(plan, NULL, NULL, 0, NULL, 1, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, -1, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, 1 << 30, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "args", isobit_plan_run(plan, NULL, NULL, 0, NULL, 4, err, sizeof err));

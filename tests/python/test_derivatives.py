@@ -132,6 +132,15 @@ def test_a_tangent_that_is_absent_has_no_term():
             assert torch.autograd.grad(Nothing.apply(f(leaf)).sum(), leaf, allow_unused=True) == (None,)
 
 
+def test_a_result_in_place_leaves_the_tangent_of_its_bias():
+    """With one row that tangent lies as the result's does."""
+    tangent = torch.ones(4)
+    with torch.autograd.forward_ad.dual_level():
+        bias = torch.autograd.forward_ad.make_dual(torch.zeros(4), tangent)
+        isobit.linear(torch.ones(1, 3), torch.ones(4, 3), bias).mul_(2)
+    assert tangent.tolist() == [1.0] * 4
+
+
 def test_affine_grid_of_several_losses():
     """Its backward saves no tensor, and runs again without retain_graph, as torch's does."""
     theta, x, sums = draw(1, 2, 3), draw(1, 1, 4, 4), []

@@ -244,6 +244,18 @@ def test_words_that_are_no_arguments_stay():
         torch.ops.isobit.quantize_per_channel(torch.zeros(3, 4), torch.ones(3), torch.ones(3), 0, -127, 127, float8)
 
 
+def test_types_that_ops_of_torch_refuse():
+    """What is called by torch.ops comes with types that isobit's functions refuse before."""
+    x, ops = torch.ones(3, 3), torch.ops.isobit
+    for words, call in (
+        ("quantize_per_tensor: input is %s, which isobit does not know", lambda z: ops.quantize_per_tensor(z, x[0, 0], None, -8, 7, torch.int8)),
+        ("matmul: other is %s, which isobit does not know", lambda z: ops.matmul(x, z, None)),
+        ("matmul: input is %s, which isobit does not compute with", lambda z: ops.matmul(z, x, None)),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"^{words % 'torch.complex64'}$"):
+            call(x.cfloat())
+
+
 def test_only_names_are_renamed():
     """Words of a message that are called as an argument or a type is, and texts of the caller, stay as they are."""
     op = isobit._op.OPS["quantize_per_channel"]

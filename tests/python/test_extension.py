@@ -16,7 +16,7 @@ BAD = {
     "more tensors than a call has room for": ((X,) * 12, (), (Y,)),
     "more attributes": ((X,), (("a", "i", False),) * 17, ()),
     "more words of a shape": ((X,), (), ((*Y[:-1], ((0, 0, 0, 0),) * 5),)),
-    "a longer name": ((("x" * 100, *X[1:]),), (), ()),
+    "a longer name": ((("x" * 63, *X[1:]),), (), ()),
 }
 
 

@@ -121,6 +121,7 @@ def test_what_is_no_configuration():
         ("is_dynamic=True", {"granularity": "per_token", "is_dynamic": False}),
         ("want a symmetric scheme", {"group_size": 4, "is_symmetric": False, "hp_value_lb": 1.0}),
         ("want 0 <= hp_value_lb <= hp_value_ub", {"group_size": 4, "hp_value_lb": 2.0, "hp_value_ub": 1.0}),
+        ("want 0 <= hp_value_lb <= hp_value_ub", {"group_size": 4, "hp_value_lb": 2.0, "hp_value_ub": 0.0}),
     ):
         with pytest.raises(ValueError, match=message):
             of(**{"dtype": "int4", **bad})
@@ -296,6 +297,19 @@ def test_codes_do_not_come_with_their_scale_where_they_are_rounded_otherwise(rou
     symmetric = {"dtype": torch.int8, "qscheme": torch.per_tensor_symmetric, "rounding": rounding}
     codes, _ = FakeQuantize(isobit.nn.MinMaxObserver, is_dynamic=True, **symmetric).codes_for(X)
     assert (codes is None) == (rounding == "reciprocal")
+
+
+def test_values_and_codes_are_rounded_as_the_scheme_says():
+    x, results = torch.arange(-100.0, 101.0) * 0.015, []  # halfway between codes
+    for rounding in ("nearest", "reciprocal"):
+        fake = FakeQuantize(dtype=torch.int8, rounding=rounding).apply(isobit.nn.disable_observer)
+        fake.scale.fill_(0.03)
+        bounds = fake.scale, None, -128, 127
+        results.append(isobit.fake_quantize_per_tensor_affine(x, *bounds, rounding=rounding))
+        assert_same(fake(x), results[-1])
+        codes = fake.scheme.quantize(x, fake.scale, fake.zero_point)
+        assert_same(codes, isobit.quantize_per_tensor(x, *bounds, torch.int8, rounding=rounding))
+    assert not torch.equal(*results)
 
 
 def test_codes_come_from_the_parameters_that_a_subclass_chooses():

@@ -1,5 +1,10 @@
 """The library in a process: when it is loaded, and what becomes of it in forked children."""
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import isobit
 import pytest
 import torch
@@ -46,6 +51,25 @@ def test_a_library_that_lacks_something_is_opened_once():
     """
     lines = python(program).splitlines()
     assert len(lines) == 3 and all("lacks isobit_version" in text for text in lines)
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_a_library_of_another_abi_version_is_refused(tmp_path):
+    header = (Path(__file__).parents[2] / "include/isobit.h").read_text()
+    functions = [
+        f"int {name}(void) {{ return 99; }}" for name in re.findall(r"^ISOBIT_API .*?(isobit_\w+)\(", header, re.M)
+    ]
+    library = tmp_path / "libisobit.so.1"
+    subprocess.run(["cc", "-shared", "-x", "c", "-", "-o", library], input="\n".join(functions), text=True, check=True)
+    program = f"""
+        import os, torch, isobit
+        os.environ["ISOBIT_LIBRARY"] = "{library}"
+        try:
+            isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)
+        except RuntimeError as error:
+            print(error)
+    """
+    assert python(program).strip() == f"isobit: {library} has ABI version 99, this package needs 1"
 
 
 def test_threads_that_load_at_once():

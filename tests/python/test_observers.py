@@ -185,11 +185,13 @@ def test_eps_and_arguments():
     for message, bad in (
         ("want one of", {"qscheme": torch.per_channel_affine_float_qparams}),
         ("want -128 <= quant_min", {"quant_min": 9, "quant_max": 3, "dtype": torch.int8}),
+        ("quant_max <= 127", {"quant_min": -9, "quant_max": 128, "dtype": torch.int8}),
         ("want 0 <= quant_min", {"quant_min": -1}),
         ("want 0 between", {"quant_min": 3, "quant_max": 9}),
         ("want symmetric=False", {"dtype": "int1", "qscheme": SYMMETRIC}),
         ("symmetric scheme", {"dtype": torch.float8_e4m3fn}),
         ("want an integer of 1 to 8 bits", {"dtype": torch.float32}),
+        ("want an integer of 1 to 8 bits", {"dtype": "int9"}),
         ("want one of", {"group_size": 3, "block_size": [1, 3]}),
         ("at least 1", {"group_size": 0}),
     ):

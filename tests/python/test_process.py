@@ -121,6 +121,7 @@ def test_flush_to_zero_while_loading():
         x = torch.full((512, 2048), 1e-40)
         torch.set_flush_denormal(True)
         q = isobit.quantize_per_tensor(x, 1e-40, 0, -128, 127, torch.int8)
+        assert (x[0] * 1.0).sum() == 0  # the loading thread's own stays
         print(int(q.long().sum()))
     """
     assert int(python(program)) == 512 * 2048

@@ -57,13 +57,23 @@ def test_the_start_of_a_learned_scale():
         ("quant_max >= 1, not -8 and 0", {"quant_min": -8, "quant_max": 0}),
         ("one of", {"channels": 3, "group_size": 4, "shape": (3, 4)}),
         ("uint8 has 0 to 255", {"dtype": torch.uint8}),
+        ("int8 has -128 to 127", {"quant_max": 200, "dtype": torch.int8}),
         ("scale only", {"dtype": torch.float8_e4m3fn, "learn_zero_point": True}),
     ):
         with pytest.raises(ValueError, match=message):
             LearnableFakeQuantize(**keywords)
     assert LearnableFakeQuantize(channels=1).scale.shape == (1,)
+    assert [LearnableFakeQuantize(0, most).dtype for most in (127, 255)] == [torch.int8, torch.uint8]
     with pytest.raises(ValueError, match="no type holds codes of -1000 to 1000"):
         convert(FakeQuantizedLinear(3, 3, weight_fake_quantizer=LearnableFakeQuantize(-1000, 1000)))
+
+
+@pytest.mark.parametrize("bounds", ((-128, 200), (-200, 127)))
+def test_codes_that_no_byte_holds_are_multiplied_as_values(bounds):
+    weight, activation = LearnableFakeQuantize(*bounds), FakeQuantize(dtype=torch.int8, qscheme=SYMMETRIC)
+    layer = FakeQuantizedLinear(5, 3, weight_fake_quantizer=weight, activation_fake_quantizer=activation)
+    y = layer(draw(2, 5))
+    assert_same(y, isobit.linear(activation(draw(2, 5)), weight(layer.weight), layer.bias))
 
 
 @pytest.mark.parametrize("codes", PACKED, ids=str)
