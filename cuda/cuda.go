@@ -5,6 +5,9 @@
 // Kernels give the bits of the definitions in package cpu. The same sources
 // compile for the CPU (shim/), where the tests compare them. There is no
 // check of arguments here: package plans has done that.
+//
+// Programs import plans. What is exported here is for plans, and changes as it
+// needs it.
 package cuda
 
 import (
