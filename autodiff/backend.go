@@ -34,7 +34,7 @@ type Value interface {
 }
 
 // Outputs are an operation's results: the first, and for some operations one
-// or two more (see the table of operations).
+// or two more (see the list of Ops).
 type Outputs [3]Value
 
 // first returns the number of the first result that was wanted (see
@@ -47,8 +47,8 @@ func (o *Outputs) first() int {
 //
 // Inputs are checked by the backend: errors name the operation, what came and
 // what was wanted. An absent optional input is nil. A Backend is safe for use
-// by many goroutines at once, and an operation never changes its inputs,
-// except those whose names end in "_".
+// by many goroutines at once, and an operation never changes its inputs: only
+// OpSGD, OpAdam and those named InPlace change their first one.
 type Backend interface {
 	// Name says what the backend is, such as "cpu".
 	Name() string

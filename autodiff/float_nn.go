@@ -33,9 +33,11 @@ func (x Float[B]) Conv2d(weight, bias Float[B], w Window) Float[B] {
 	return Float[B]{x.run(OpConv2d, &Attr{Window: w}, weight.Tensor, bias.Tensor)}
 }
 
-// ConvTranspose2d lets each pixel of the images x [n, c, h, w] add the weight [c, o/groups, kh, kw] times itself to a
-// window of the result, and adds the bias [o] if it is present: the input's gradient of a Conv2d with this weight. The
-// window's Stride scales the images; its OutputPad says which of the sizes that a Conv2d would bring to x's it is.
+// ConvTranspose2d lets each pixel of the images x [n, c, h, w] add the weight
+// [c, o/groups, kh, kw] times itself to a window of the result, and adds the
+// bias [o] if it is present: the input's gradient of a Conv2d with this weight.
+// The window's Stride scales the images; its OutputPad says which of the sizes
+// that a Conv2d would bring to x's it is.
 func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
 	if x.Err() != nil {
 		return x

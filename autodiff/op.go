@@ -7,7 +7,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Op names an operation of a Backend. The table ops says what each takes.
+// Op names an operation of a Backend.
 type Op uint8
 
 // The operations. Inputs and attributes stand behind the names; a trailing

@@ -15,7 +15,15 @@ go=${GO:-go}
 command -v "$go" >/dev/null || stop "Go 1.26 or later is missing: https://go.dev/dl"
 os=$("$go" env GOOS)
 [ "$os" = linux ] || stop "the C library is for Linux; this is $os"
-case $here in *[[:space:]\'\"]*) stop "no blanks or quotes in the path: $here" ;; esac
+case $here in
+*[[:space:]\'\"]*) # which would end a flag for the linker: a link to the folder has none
+  links=$(mktemp -d)
+  trap 'rm -rf "$links"' EXIT
+  ln -s "${here%/*}" "$links/isobit"
+  cd "$links/isobit/capi"
+  here=$PWD
+  ;;
+esac
 
 tags=
 cuda=${ISOBIT_CUDA:-auto}

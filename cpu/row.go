@@ -5,6 +5,9 @@
 //
 // The package has no goroutines and returns no errors: plans checks arguments
 // and splits work before it calls here.
+//
+// Programs import plans. What is exported here is for plans and autodiff, and
+// changes as they need it.
 package cpu
 
 //go:generate go run -C ../internal/gen .

@@ -5,6 +5,9 @@
 // Kernels give the bits of the definitions in package cpu. The same sources
 // compile for the CPU (shim/), where the tests compare them. There is no
 // check of arguments here: package plans has done that.
+//
+// Programs import plans. What is exported here is for plans, and changes as it
+// needs it.
 package cuda
 
 import (
@@ -38,20 +41,20 @@ type Program struct {
 	run         func(r *run)
 }
 
-// Op is a row of the table of ops.
-type Op struct {
-	Name    string
-	Kernels func() []string // every kernel that some problem of the op needs
+// op is a row of the table of ops.
+type op struct {
+	name    string
+	kernels func() []string // every kernel that some problem of the op needs
 	build   func(p *Problem, prog *Program) error
 }
 
 // Supports reports whether an op has a CUDA row.
 func Supports(op string) bool { return opByName(op) != nil }
 
-func opByName(name string) *Op {
-	for i := range Ops {
-		if Ops[i].Name == name {
-			return &Ops[i]
+func opByName(name string) *op {
+	for i := range ops {
+		if ops[i].name == name {
+			return &ops[i]
 		}
 	}
 	return nil

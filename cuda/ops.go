@@ -7,8 +7,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Ops is the table of ops that have CUDA kernels.
-var Ops = []Op{
+// ops is the table of ops that have CUDA kernels.
+var ops = []op{
 	{"quantize", func() []string {
 		return append(forTypes("quantize", floats, anyCodes), forTypes("quantize_packed", floats)...)
 	}, buildQuantize},
@@ -97,8 +97,8 @@ func forSamplers(name string, types []tensor.DType) []string {
 
 // KernelNames lists every kernel once, sorted.
 func KernelNames() (names []string) {
-	for _, o := range Ops {
-		names = append(names, o.Kernels()...)
+	for _, o := range ops {
+		names = append(names, o.kernels()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

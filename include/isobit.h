@@ -345,10 +345,10 @@ ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 /* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the
- * largest instruction set in use, which ISOBIT_ROWS caps), threads, parallel (whose threads
- * those are: "isobit" or "host"), cuda ("available", or why there are no CUDA devices; it
- * opens the driver). buf, size and needed as in isobit_plan_describe.
- * Errors: INVALID_ARGUMENT. */
+ * largest instruction set in use, which ISOBIT_ROWS caps), threads, parallel
+ * (whose threads those are: "isobit" or "host"), cuda ("available", or why there
+ * are no CUDA devices; it opens the driver). buf, size and needed as in
+ * isobit_plan_describe. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 #ifdef __cplusplus

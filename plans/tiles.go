@@ -57,9 +57,10 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	return true
 }
 
-// cycles finds the cycles of a layout whose elements lie one after the other from a dimension on: the innermost
-// ones of those dimensions, up to the outermost of a row of them along which parameters change. Where parameters are
-// the same along the next dimension, it repeats them.
+// cycles finds the cycles of a layout whose elements lie one after the other
+// from a dimension on: the innermost ones of those dimensions, up to the
+// outermost of a row of them along which parameters change. Where parameters
+// are the same along the next dimension, it repeats them.
 func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
 	*t = tiling{of: l, cycle: 1, repeat: 1, repeatDim: -1, varying: -1, run: 1}
 	d := l.dims - 1

@@ -98,7 +98,7 @@ func anyRow(r *rand.Rand, c *testcase.Case) string {
 	return rows[r.IntN(len(rows))]
 }
 
-// Every op has cases.
+// Every op has cases, in plans' order.
 func TestTableHasEveryOp(t *testing.T) {
 	var names []string
 	for _, o := range testcase.Table {

@@ -142,6 +142,29 @@ func TestBuildElsewhere(t *testing.T) {
 	}
 }
 
+// TestBuildBetweenBlanks builds in a folder, and to one, whose names have blanks; a script stands in for Go.
+func TestBuildBetweenBlanks(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the C library is for Linux")
+	}
+	root := filepath.Join(t.TempDir(), "a 'b' c")
+	compiler, out := filepath.Join(root, "go"), filepath.Join(root, "out", "libisobit.so.1")
+	run(t, nil, "mkdir", "-p", filepath.Join(root, "capi"), filepath.Dir(out))
+	run(t, nil, "cp", "../capi/build.sh", filepath.Join(root, "capi"))
+	script := "#!/bin/sh\n[ \"$1\" = env ] && echo linux && exit\necho \"$*\"; while [ \"$1\" != -o ]; do shift; done; : >\"$2\"\n"
+	if err := os.WriteFile(compiler, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	said := run(t, []string{"GO=" + compiler, "ISOBIT_CUDA=0"}, "sh", filepath.Join(root, "capi", "build.sh"), out)
+	_, flag, _ := strings.Cut(said, "--version-script=")
+	if path, _, _ := strings.Cut(flag, "/isobit.map"); path == "" || strings.ContainsAny(path, " '") {
+		t.Errorf("the linker is given %s", said)
+	}
+	if _, err := os.Stat(out); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWithoutExceptions holds that isobit.hpp says what it needs, and that isobit.h needs none.
 func TestWithoutExceptions(t *testing.T) {
 	library(t) // skips without a compiler

@@ -43,7 +43,7 @@ consumers() {
   step "arm64: the C library"
   GOOS=linux GOARCH=arm64 CC=$gnu-gcc ISOBIT_CUDA=0 sh capi/build.sh "$folder/libisobit.so.1"
   ln -sf libisobit.so.1 "$folder/libisobit.so"
-  go test -count=1 -exec "env ISOBIT_BUILD_DIR=$folder CC=$gnu-gcc CXX=$gnu-g++ QEMU_LD_PREFIX=/usr/$gnu ISOBIT_EMULATOR=$1" \
+  go test -count=1 -exec "env 'ISOBIT_BUILD_DIR=$folder' CC=$gnu-gcc CXX=$gnu-g++ QEMU_LD_PREFIX=/usr/$gnu ISOBIT_EMULATOR=$1" \
     ./tests -run 'TestConsumers|TestReadmeCpp|TestDLPackHeader|TestEnvironment|TestLibraryFile' \
     -skip 'TestConsumers/c/overhead' # which measures
 }

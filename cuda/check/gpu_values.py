@@ -11,13 +11,11 @@ import gpu_jobs
 import torch
 from gpu_report import Report
 from gpu_steps import digest
+from isobit import _load
 from isobit.plan import Plan
 
 Random = torch.Generator
-DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
-DTYPES |= {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "s4": torch.uint8, "u4": torch.uint8}
-DTYPES |= {"s8": torch.int8, "u8": torch.uint8, "s16": torch.int16, "u16": torch.uint16}
-DTYPES |= {"i32": torch.int32, "i64": torch.int64}
+DTYPES = {name: dtype for dtype, _, _, name in _load.DTYPES} | {"s4": torch.uint8, "u4": torch.uint8}
 SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-45, -1e-40, 3e38, -65504.0, 0.5, -0.5, 1.5, 2.5)
 
 

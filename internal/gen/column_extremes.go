@@ -12,9 +12,10 @@ import (
 // registers for all rows of a call, then the next ones.
 func columnExtremes(c *build.Context) {
 	for _, t := range extremeTypes {
-		columnExtremesOf(c, t.name, "float32", t.size, 8, t.load, bitExtremes(c))
+		(&columnKernel{typeName: t.name, result: "float32", size: t.size, lanes: 8, load: t.load, fold: bitExtremes(c)}).emit(c)
 	}
-	columnExtremesOf(c, "F64", "float64", 8, 4, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VMOVUPD(from, to) }, doubleExtremes(c))
+	load := func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VMOVUPD(from, to) }
+	(&columnKernel{typeName: "F64", result: "float64", size: 8, lanes: 4, load: load, fold: doubleExtremes(c)}).emit(c)
 }
 
 // columnFold is how extremes of one vector of columns are taken: v holds the
@@ -65,69 +66,88 @@ func doubleExtremes(c *build.Context) columnFold {
 	}
 }
 
-// columnExtremesOf writes the function for a type.
-func columnExtremesOf(c *build.Context, typeName, result string, size, lanes int, load func(c *build.Context, from operand.Mem, to reg.VecVirtual), fold columnFold) {
-	const vectorBytes = 32
-	name := "columnExtremesAVX2" + typeName
-	beginFunction(c, name, fmt.Sprintf("func(x *byte, step, rows, n, ahead int, lo, hi *%s)", result),
+// columnKernel is the function for a type.
+type columnKernel struct {
+	typeName, result string // of the elements, and Go's type of the extremes
+	size, lanes      int    // an element's bytes, and how many elements make a vector
+	load             func(c *build.Context, from operand.Mem, to reg.VecVirtual)
+	fold             columnFold
+	// Arguments: x, lo and hi are those of the first column that is left, n is how many are.
+	x, lo, hi, n, step, ahead reg.GPVirtual
+}
+
+const columnVectorBytes = 32 // of a vector of extremes
+
+func (k *columnKernel) emit(c *build.Context) {
+	name := "columnExtremesAVX2" + k.typeName
+	beginFunction(c, name, fmt.Sprintf("func(x *byte, step, rows, n, ahead int, lo, hi *%s)", k.result),
 		fmt.Sprintf("%s makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,", name),
-		fmt.Sprintf("hi a NaN where there is one: n is %d or more. It asks for what is ahead bytes behind.", lanes))
-	x, step, n, ahead, lo, hi := param(c, "x"), param(c, "step"), param(c, "n"), param(c, "ahead"), param(c, "lo"), param(c, "hi")
+		fmt.Sprintf("hi a NaN where there is one: n is %d or more. It asks for what is ahead bytes behind.", k.lanes))
+	k.x, k.step, k.n, k.ahead, k.lo, k.hi = param(c, "x"), param(c, "step"), param(c, "n"), param(c, "ahead"), param(c, "lo"), param(c, "hi")
 	at, left := c.GP64(), c.GP64()
 	for _, vectors := range []int{4, 1} {
-		label := func(name string) string { return fmt.Sprint(name, vectors) }
-		columns := vectors * lanes
-		c.Label(label("strip"))
+		strip, end, columns := fmt.Sprint("strip", vectors), fmt.Sprint("end", vectors), vectors*k.lanes
+		c.Label(strip)
 		if vectors > 1 {
-			branch(c.CMPQ, n, operand.U32(columns), c.JLT, label("end"))
+			branch(c.CMPQ, k.n, operand.U32(columns), c.JLT, end)
 		} else {
-			whole := label("whole")
-			branch(c.TESTQ, n, n, c.JLE, label("end"))
-			branch(c.CMPQ, n, operand.U32(columns), c.JGE, whole)
-			c.SUBQ(operand.U32(columns), n) // some a second time
-			for _, p := range []struct {
-				at   reg.GPVirtual
-				size int
-			}{{x, size}, {lo, vectorBytes / lanes}, {hi, vectorBytes / lanes}} {
-				c.LEAQ(operand.Mem{Base: p.at, Index: n, Scale: uint8(p.size)}, p.at)
-			}
-			c.MOVQ(operand.U32(columns), n)
-			c.Label(whole)
+			branch(c.TESTQ, k.n, k.n, c.JLE, end)
+			k.backUp(c)
 		}
-		v, held := make([]reg.VecVirtual, vectors), make([][]reg.VecVirtual, vectors)
-		for i := range held {
-			v[i] = c.YMM()
-			for range fold.registers {
-				held[i] = append(held[i], c.YMM())
-			}
-			c.VMOVUPS(operand.Mem{Base: lo, Disp: i * vectorBytes}, held[i][0])
-			c.VMOVUPS(operand.Mem{Base: hi, Disp: i * vectorBytes}, held[i][1])
-			fold.enter(held[i], v[i])
-		}
-		c.MOVQ(x, at)
-		c.MOVQ(place(c, "rows"), left)
-		c.Label(label("row"))
-		for line := 0; line < columns*size; line += 64 {
-			c.PREFETCHT0(operand.Mem{Base: at, Index: ahead, Scale: 1, Disp: line})
-		}
-		for i := range held {
-			load(c, operand.Mem{Base: at, Disp: i * lanes * size}, v[i])
-			fold.take(held[i], v[i])
-		}
-		c.ADDQ(step, at)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(label("row")))
-		for i := range held {
-			fold.leave(held[i], v[i])
-			c.VMOVUPS(held[i][0], operand.Mem{Base: lo, Disp: i * vectorBytes})
-			c.VMOVUPS(held[i][1], operand.Mem{Base: hi, Disp: i * vectorBytes})
-		}
-		c.ADDQ(operand.U32(columns*size), x)
-		c.ADDQ(operand.U32(vectors*vectorBytes), lo)
-		c.ADDQ(operand.U32(vectors*vectorBytes), hi)
-		c.SUBQ(operand.U32(columns), n)
-		c.JMP(operand.LabelRef(label("strip")))
-		c.Label(label("end"))
+		k.strip(c, vectors, at, left)
+		c.ADDQ(operand.U32(columns*k.size), k.x)
+		c.ADDQ(operand.U32(vectors*columnVectorBytes), k.lo)
+		c.ADDQ(operand.U32(vectors*columnVectorBytes), k.hi)
+		c.SUBQ(operand.U32(columns), k.n)
+		c.JMP(operand.LabelRef(strip))
+		c.Label(end)
 	}
 	endFunction(c)
+}
+
+// backUp has the last vector end where the columns do: some are handled a second time.
+func (k *columnKernel) backUp(c *build.Context) {
+	branch(c.CMPQ, k.n, operand.U32(k.lanes), c.JGE, "whole1")
+	c.SUBQ(operand.U32(k.lanes), k.n)
+	for _, p := range []struct {
+		at   reg.GPVirtual
+		size int
+	}{{k.x, k.size}, {k.lo, columnVectorBytes / k.lanes}, {k.hi, columnVectorBytes / k.lanes}} {
+		c.LEAQ(operand.Mem{Base: p.at, Index: k.n, Scale: uint8(p.size)}, p.at)
+	}
+	c.MOVQ(operand.U32(k.lanes), k.n)
+	c.Label("whole1")
+}
+
+// strip takes some vectors of columns through all rows.
+func (k *columnKernel) strip(c *build.Context, vectors int, at, left reg.GPVirtual) {
+	row := fmt.Sprint("row", vectors)
+	v, held := make([]reg.VecVirtual, vectors), make([][]reg.VecVirtual, vectors)
+	for i := range held {
+		v[i] = c.YMM()
+		for range k.fold.registers {
+			held[i] = append(held[i], c.YMM())
+		}
+		c.VMOVUPS(operand.Mem{Base: k.lo, Disp: i * columnVectorBytes}, held[i][0])
+		c.VMOVUPS(operand.Mem{Base: k.hi, Disp: i * columnVectorBytes}, held[i][1])
+		k.fold.enter(held[i], v[i])
+	}
+	c.MOVQ(k.x, at)
+	c.MOVQ(place(c, "rows"), left)
+	c.Label(row)
+	for line := 0; line < vectors*k.lanes*k.size; line += 64 {
+		c.PREFETCHT0(operand.Mem{Base: at, Index: k.ahead, Scale: 1, Disp: line})
+	}
+	for i := range held {
+		k.load(c, operand.Mem{Base: at, Disp: i * k.lanes * k.size}, v[i])
+		k.fold.take(held[i], v[i])
+	}
+	c.ADDQ(k.step, at)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef(row))
+	for i := range held {
+		k.fold.leave(held[i], v[i])
+		c.VMOVUPS(held[i][0], operand.Mem{Base: k.lo, Disp: i * columnVectorBytes})
+		c.VMOVUPS(held[i][1], operand.Mem{Base: k.hi, Disp: i * columnVectorBytes})
+	}
 }

@@ -15,7 +15,7 @@ type Op struct {
 	draw    func(s *Source, t *text)
 }
 
-// Table has every op.
+// Table has every op, in plans' order.
 var Table = makeTable()
 
 // Find returns the op with a name.

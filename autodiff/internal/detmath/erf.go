@@ -53,9 +53,10 @@ var ErfNumbers = func() (all [len(erfTable) * (erfColumns + erfDegree + 1)]float
 	return all
 }()
 
-// erfAt returns erf(x) for x > 0, slowly. Below 2 it sums 2/sqrt(pi) * exp(-x*x) * x * (1 + 2x²/3 +
-// (2x²)²/(3*5) + ...), in which every term is positive; above, it takes 1 less the continued
-// fraction exp(-x*x)/sqrt(pi) / (x + 1/2/(x + 2/2/(x + 3/2/(x + ...)))).
+// erfAt returns erf(x) for x > 0, slowly. Below 2 it sums 2/sqrt(pi) *
+// exp(-x*x) * x * (1 + 2x²/3 + (2x²)²/(3*5) + ...), in which every term is
+// positive; above, it takes 1 less the continued fraction exp(-x*x)/sqrt(pi) /
+// (x + 1/2/(x + 2/2/(x + 3/2/(x + ...)))).
 func erfAt(x float64) float64 {
 	if x > 2 {
 		f := x
