@@ -2,9 +2,9 @@ package cpu
 
 // PackAlways has rows packed for few rows of weights, too, until the function that it returns is called.
 func PackAlways() (restore func()) {
-	before := leastForPanel
-	leastForPanel = func(_, _ int64) int64 { return linearPanelColumns }
-	return func() { leastForPanel = before }
+	panel, winograd := leastForPanel, leastForWinograd
+	leastForPanel, leastForWinograd = func(_, _ int64) int64 { return linearPanelColumns }, 1
+	return func() { leastForPanel, leastForWinograd = panel, winograd }
 }
 
 // For tests that lie outside, where package testcase can be imported.

@@ -51,7 +51,13 @@ func (r MatmulRow) Divide(batch, m, n, threads int64) (rows, columns int64) {
 	even := func(whole, part, unit int64) int64 {
 		return min(part, roundUp(ceilDiv(whole, ceilDiv(whole, part)), unit))
 	}
-	return even(m, rows, unit), even(n, columns, matmulLeast/2)
+	rows, columns = even(m, rows, unit), even(n, columns, matmulLeast/2)
+	// Of few tiles each thread has as many, or some would wait.
+	down, across := ceilDiv(m, rows), ceilDiv(n, columns)*batch
+	if more := ceilDiv(down, threads) * threads; across%threads != 0 && down*across < 2*matmulJobs*threads && m/more >= matmulLeast {
+		rows = roundUp(ceilDiv(m, more), unit)
+	}
+	return rows, columns
 }
 
 const (

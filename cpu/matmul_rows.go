@@ -129,7 +129,10 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 // tile is Run. A narrow y is computed as its transpose: that of Other times that of
 // Input.
 func (r *matmulRow[C]) tile(t *MatmulTile) {
-	if !r.narrow(t.M, t.N) {
+	switch {
+	case r.inPlace(t):
+		return
+	case !r.narrow(t.M, t.N):
 		r.product(t, Span{})
 		return
 	}

@@ -19,11 +19,16 @@ type LinearPanels struct {
 	Rows int64
 }
 
-// LinearLayer computes tiles by Run. Pack, if there is one, packs those rows of a tile that Panels has room for. The
-// tiles of both begin with a multiple of LinearPanel.
+// LinearLayer computes tiles by Run. Pack, if there is one, packs those rows of a tile that Panels has room for: Packed
+// returns how many of m, for a product with n rows of k codes, and the bytes that they take. The tiles of both begin with
+// a multiple of LinearPanel and have MostLinearRows at most.
 type LinearLayer struct {
 	Run, Pack func(*LinearTile)
+	Packed    func(m, n, k int64) (rows, bytes int64)
 }
+
+// MostLinearRows is how many rows of x a tile has at most.
+const MostLinearRows = 512
 
 // LinearPanel is how many rows a panel has at most.
 const LinearPanel = 32
@@ -72,6 +77,9 @@ var leastForPanel = func(room, k int64) int64 {
 		return least
 	}
 }
+
+// leastForWinograd is how many rows of x, and of weight, make up for packing the others for AVX2.
+var leastForWinograd = int64(32)
 
 // panelAt is where the panel begins whose first row has this number.
 func panelAt(row, k int64) int64 { return row * (16 + roundUp(k, 16)) }

@@ -10,11 +10,11 @@ import (
 var linearRows = []Row[LinearLayer]{
 	{"avx512vnni", AVX512, func(t Types) (LinearLayer, bool) {
 		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
-		return LinearLayer{func(tile *LinearTile) { f(tile, &vnni) }, packPanels}, cpu.X86.HasAVX512VNNI
+		return LinearLayer{func(tile *LinearTile) { f(tile, &vnni) }, packPanels, RowsPacked}, cpu.X86.HasAVX512VNNI
 	}},
 	{"avx2", AVX2, func(t Types) (LinearLayer, bool) {
-		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
-		return LinearLayer{Run: func(tile *LinearTile) { f(tile, &avx2) }}, true
+		run, _ := byCompute(linearAVX2[float32], linearAVX2[float64])(t)
+		return LinearLayer{run, packWinograd, winogradPacked}, true
 	}},
 }
 
@@ -59,7 +59,7 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 		quantizedLinearGo[C](t)
 		return
 	}
-	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
+	s := newScaledBy[C](t, kernel.scale, columns)
 	sums := linearSums{t: t, kernel: kernel, columns: columns, whole: t.K / kernel.step * kernel.step}
 	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*columns)
 	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[linearCorrections])), linearStrip)
@@ -82,7 +82,12 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 type scaledBy[C Compute] struct {
 	scaled[C]
 	kernel scaleRows
-	direct bool // y is written where it lies
+	apart  int64 // sums from row to row
+	direct bool  // y is written where it lies
+}
+
+func newScaledBy[C Compute](t *LinearTile, kernel scaleRows, apart int64) scaledBy[C] {
+	return scaledBy[C]{newScaled[C](t), kernel, apart, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
 }
 
 // store writes the outputs of some rows from row m on.
@@ -95,7 +100,7 @@ func (s scaledBy[C]) store(m, rows int64, acc []int32) {
 		return
 	}
 	for i := range rows {
-		s.rows(unsafe.SliceData(s.y), 0, 1, acc[i*columns:])
+		s.rows(unsafe.SliceData(s.y), 0, 1, acc[i*s.apart:])
 		Store(s.Y.Row(m+i, s.N0), s.y[:columns])
 		s.sx = s.sx[1:]
 	}
@@ -112,14 +117,14 @@ func (s scaledBy[C]) rows(y *C, yStride, rows int64, acc []int32) {
 		if s.Bias.P == nil {
 			bias = nil
 		}
-		s.kernel((*float32)(unsafe.Pointer(y)), int(yStride), unsafe.SliceData(acc), 4*columns, whole, int(rows), as32(s.sx), as32(s.sw), bias)
+		s.kernel((*float32)(unsafe.Pointer(y)), int(yStride), unsafe.SliceData(acc), int(4*s.apart), whole, int(rows), as32(s.sx), as32(s.sw), bias)
 	}
 	if whole == columns {
 		return
 	}
 	for i := range rows {
 		to := unsafe.Slice((*C)(unsafe.Add(unsafe.Pointer(y), i*yStride)), columns)
-		scaleSums(s.scaled, s.sx[i], to, whole, acc[int(i)*columns:][:columns])
+		scaleSums(s.scaled, s.sx[i], to, whole, acc[i*s.apart:][:columns])
 	}
 }
 

@@ -5531,7 +5531,7 @@ TEXT ·matmulHalfAVX2F32(SB), NOSPLIT, $0-88
 	MOVQ y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x00000006
+	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
@@ -5548,6 +5548,18 @@ rows1:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y8
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y9
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y10
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y11
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -5557,48 +5569,78 @@ begin3:
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
 
 begun4:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
-	MOVQ b+24(FP), DI
-	MOVQ bRow+32(FP), R8
-	MOVQ steps+48(FP), R9
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R11, R11
 	JLE          end6
-	VMOVUPS      (DI), Y6
-	VBROADCASTSS (BX), Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (BX)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (BX)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (SI), Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (SI)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (SI)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (R9), Y12
+	VBROADCASTSS (BX), Y13
+	VFMADD231PS  Y12, Y13, Y0
+	VBROADCASTSS (BX)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y1
+	VBROADCASTSS (BX)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VBROADCASTSS (SI), Y13
+	VFMADD231PS  Y12, Y13, Y3
+	VBROADCASTSS (SI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y4
+	VBROADCASTSS (SI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y5
+	VBROADCASTSS (DI), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VBROADCASTSS (DI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y7
+	VBROADCASTSS (DI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y8
+	VBROADCASTSS (R8), Y13
+	VFMADD231PS  Y12, Y13, Y9
+	VBROADCASTSS (R8)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y10
+	VBROADCASTSS (R8)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y11
 	ADDQ         $0x00000004, BX
 	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step5
 
 end6:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
-	VMOVUPS (BX), Y6
-	VADDPS  Y6, Y0, Y0
-	VADDPS  Y6, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y6, Y3, Y3
-	VADDPS  Y6, Y4, Y4
-	VADDPS  Y6, Y5, Y5
+	VMOVUPS (BX), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y10, Y10
+	VADDPS  Y12, Y11, Y11
 
 ended7:
 	VMOVUPS Y0, (DX)
@@ -5613,18 +5655,36 @@ ended7:
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y8, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y9, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y10, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y11, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
-	SUBQ    $0x00000006, rows+16(FP)
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, rows+16(FP)
 	JMP     rows1
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000004
+	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
@@ -5637,6 +5697,14 @@ rows8:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y4
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y5
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -5644,8 +5712,114 @@ begin10:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
 
 begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+48(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VMOVUPS      (R8), Y8
+	VBROADCASTSS (BX), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (BX)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (BX)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (SI), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (SI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (SI)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (DI), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (DI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x00000004, BX
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended14
+	VMOVUPS (BX), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y8, Y7, Y7
+
+ended14:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y2, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y3, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y4, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y5, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer16
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y2
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y3
+	ADDQ    yRow+72(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
@@ -5653,9 +5827,9 @@ begun11:
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+48(FP), R9
 
-step12:
+step19:
 	TESTQ        R9, R9
-	JLE          end13
+	JLE          end20
 	VMOVUPS      (DI), Y4
 	VBROADCASTSS (BX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -5669,19 +5843,19 @@ step12:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step12
+	JMP          step19
 
-end13:
+end20:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
-	JEQ     ended14
+	JEQ     ended21
 	VMOVUPS (BX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y4, Y3, Y3
 
-ended14:
+ended21:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
@@ -5695,75 +5869,24 @@ ended14:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, rows+16(FP)
-	JMP     rows8
-
-fewer9:
-rows15:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer16
-	CMPQ    more+80(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Y0
-	ADDQ    yRow+72(FP), BX
-	VMOVUPS (BX), Y1
-	ADDQ    yRow+72(FP), BX
-	JMP     begun18
-
-begin17:
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-
-begun18:
-	MOVQ AX, BX
-	MOVQ b+24(FP), SI
-	MOVQ bRow+32(FP), DI
-	MOVQ steps+48(FP), R8
-
-step19:
-	TESTQ        R8, R8
-	JLE          end20
-	VMOVUPS      (SI), Y2
-	VBROADCASTSS (BX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (BX)(CX*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step19
-
-end20:
-	MOVQ    bias+56(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Y2
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y2, Y1, Y1
-
-ended21:
-	VMOVUPS Y0, (DX)
-	ADDQ    yRow+72(FP), DX
-	VMOVUPS Y1, (DX)
-	ADDQ    yRow+72(FP), DX
-	ADDQ    CX, AX
-	ADDQ    CX, AX
-	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows15
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000001
+	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
 	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
 
 begun25:
 	MOVQ AX, BX
@@ -5774,9 +5897,11 @@ begun25:
 step26:
 	TESTQ        R8, R8
 	JLE          end27
-	VMOVUPS      (SI), Y1
-	VBROADCASTSS (BX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (SI), Y2
+	VBROADCASTSS (BX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (BX)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x00000004, BX
 	ADDQ         DI, SI
 	DECQ         R8
@@ -5786,17 +5911,66 @@ end27:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
-	VMOVUPS (BX), Y1
-	VADDPS  Y1, Y0, Y0
+	VMOVUPS (BX), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
 
 ended28:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
-	SUBQ    $0x00000001, rows+16(FP)
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows22
 
 fewer23:
+rows29:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer30
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin31
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, BX
+	MOVQ b+24(FP), SI
+	MOVQ bRow+32(FP), DI
+	MOVQ steps+48(FP), R8
+
+step33:
+	TESTQ        R8, R8
+	JLE          end34
+	VMOVUPS      (SI), Y1
+	VBROADCASTSS (BX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, BX
+	ADDQ         DI, SI
+	DECQ         R8
+	JMP          step33
+
+end34:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended35
+	VMOVUPS (BX), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended35:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows29
+
+fewer30:
 	VZEROUPPER
 	RET
 
@@ -5808,7 +5982,7 @@ TEXT ·matmulHalfAVX2BF16(SB), NOSPLIT, $0-88
 	MOVQ y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x00000006
+	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
@@ -5825,6 +5999,18 @@ rows1:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y8
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y9
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y10
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y11
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -5834,49 +6020,79 @@ begin3:
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
 
 begun4:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
-	MOVQ b+24(FP), DI
-	MOVQ bRow+32(FP), R8
-	MOVQ steps+48(FP), R9
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R11, R11
 	JLE          end6
-	VPMOVZXWD    (DI), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VBROADCASTSS (BX), Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (BX)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (BX)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (SI), Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (SI)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (SI)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y5
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VBROADCASTSS (BX), Y13
+	VFMADD231PS  Y12, Y13, Y0
+	VBROADCASTSS (BX)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y1
+	VBROADCASTSS (BX)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VBROADCASTSS (SI), Y13
+	VFMADD231PS  Y12, Y13, Y3
+	VBROADCASTSS (SI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y4
+	VBROADCASTSS (SI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y5
+	VBROADCASTSS (DI), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VBROADCASTSS (DI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y7
+	VBROADCASTSS (DI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y8
+	VBROADCASTSS (R8), Y13
+	VFMADD231PS  Y12, Y13, Y9
+	VBROADCASTSS (R8)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y10
+	VBROADCASTSS (R8)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y11
 	ADDQ         $0x00000004, BX
 	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step5
 
 end6:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
-	VMOVUPS (BX), Y6
-	VADDPS  Y6, Y0, Y0
-	VADDPS  Y6, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y6, Y3, Y3
-	VADDPS  Y6, Y4, Y4
-	VADDPS  Y6, Y5, Y5
+	VMOVUPS (BX), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y10, Y10
+	VADDPS  Y12, Y11, Y11
 
 ended7:
 	VMOVUPS Y0, (DX)
@@ -5891,18 +6107,36 @@ ended7:
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y8, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y9, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y10, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y11, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
-	SUBQ    $0x00000006, rows+16(FP)
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, rows+16(FP)
 	JMP     rows1
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000004
+	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
@@ -5915,6 +6149,14 @@ rows8:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y4
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y5
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -5922,8 +6164,115 @@ begin10:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
 
 begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+48(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VPMOVZXWD    (R8), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VBROADCASTSS (BX), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (BX)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (BX)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (SI), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (SI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (SI)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (DI), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (DI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x00000004, BX
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended14
+	VMOVUPS (BX), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y8, Y7, Y7
+
+ended14:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y2, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y3, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y4, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y5, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer16
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y2
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y3
+	ADDQ    yRow+72(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
@@ -5931,9 +6280,9 @@ begun11:
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+48(FP), R9
 
-step12:
+step19:
 	TESTQ        R9, R9
-	JLE          end13
+	JLE          end20
 	VPMOVZXWD    (DI), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (BX), Y5
@@ -5948,19 +6297,19 @@ step12:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step12
+	JMP          step19
 
-end13:
+end20:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
-	JEQ     ended14
+	JEQ     ended21
 	VMOVUPS (BX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y4, Y3, Y3
 
-ended14:
+ended21:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
@@ -5974,76 +6323,24 @@ ended14:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, rows+16(FP)
-	JMP     rows8
-
-fewer9:
-rows15:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer16
-	CMPQ    more+80(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Y0
-	ADDQ    yRow+72(FP), BX
-	VMOVUPS (BX), Y1
-	ADDQ    yRow+72(FP), BX
-	JMP     begun18
-
-begin17:
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-
-begun18:
-	MOVQ AX, BX
-	MOVQ b+24(FP), SI
-	MOVQ bRow+32(FP), DI
-	MOVQ steps+48(FP), R8
-
-step19:
-	TESTQ        R8, R8
-	JLE          end20
-	VPMOVZXWD    (SI), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS (BX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (BX)(CX*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step19
-
-end20:
-	MOVQ    bias+56(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Y2
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y2, Y1, Y1
-
-ended21:
-	VMOVUPS Y0, (DX)
-	ADDQ    yRow+72(FP), DX
-	VMOVUPS Y1, (DX)
-	ADDQ    yRow+72(FP), DX
-	ADDQ    CX, AX
-	ADDQ    CX, AX
-	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows15
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000001
+	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
 	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
 
 begun25:
 	MOVQ AX, BX
@@ -6054,10 +6351,12 @@ begun25:
 step26:
 	TESTQ        R8, R8
 	JLE          end27
-	VPMOVZXWD    (SI), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS (BX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VPMOVZXWD    (SI), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (BX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (BX)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x00000004, BX
 	ADDQ         DI, SI
 	DECQ         R8
@@ -6067,17 +6366,67 @@ end27:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
-	VMOVUPS (BX), Y1
-	VADDPS  Y1, Y0, Y0
+	VMOVUPS (BX), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
 
 ended28:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
-	SUBQ    $0x00000001, rows+16(FP)
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows22
 
 fewer23:
+rows29:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer30
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin31
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, BX
+	MOVQ b+24(FP), SI
+	MOVQ bRow+32(FP), DI
+	MOVQ steps+48(FP), R8
+
+step33:
+	TESTQ        R8, R8
+	JLE          end34
+	VPMOVZXWD    (SI), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (BX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, BX
+	ADDQ         DI, SI
+	DECQ         R8
+	JMP          step33
+
+end34:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended35
+	VMOVUPS (BX), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended35:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows29
+
+fewer30:
 	VZEROUPPER
 	RET
 
@@ -6089,7 +6438,7 @@ TEXT ·matmulHalfAVX2F16(SB), NOSPLIT, $0-88
 	MOVQ y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x00000006
+	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
@@ -6106,6 +6455,18 @@ rows1:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y5
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y8
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y9
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y10
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y11
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -6115,48 +6476,78 @@ begin3:
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
 
 begun4:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
-	MOVQ b+24(FP), DI
-	MOVQ bRow+32(FP), R8
-	MOVQ steps+48(FP), R9
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R11, R11
 	JLE          end6
-	VCVTPH2PS    (DI), Y6
-	VBROADCASTSS (BX), Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (BX)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (BX)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (SI), Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (SI)(CX*1), Y7
-	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (SI)(CX*2), Y7
-	VFMADD231PS  Y6, Y7, Y5
+	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (BX), Y13
+	VFMADD231PS  Y12, Y13, Y0
+	VBROADCASTSS (BX)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y1
+	VBROADCASTSS (BX)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VBROADCASTSS (SI), Y13
+	VFMADD231PS  Y12, Y13, Y3
+	VBROADCASTSS (SI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y4
+	VBROADCASTSS (SI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y5
+	VBROADCASTSS (DI), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VBROADCASTSS (DI)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y7
+	VBROADCASTSS (DI)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y8
+	VBROADCASTSS (R8), Y13
+	VFMADD231PS  Y12, Y13, Y9
+	VBROADCASTSS (R8)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y10
+	VBROADCASTSS (R8)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y11
 	ADDQ         $0x00000004, BX
 	ADDQ         $0x00000004, SI
-	ADDQ         R8, DI
-	DECQ         R9
+	ADDQ         $0x00000004, DI
+	ADDQ         $0x00000004, R8
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step5
 
 end6:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
-	VMOVUPS (BX), Y6
-	VADDPS  Y6, Y0, Y0
-	VADDPS  Y6, Y1, Y1
-	VADDPS  Y6, Y2, Y2
-	VADDPS  Y6, Y3, Y3
-	VADDPS  Y6, Y4, Y4
-	VADDPS  Y6, Y5, Y5
+	VMOVUPS (BX), Y12
+	VADDPS  Y12, Y0, Y0
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y12, Y2, Y2
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y12, Y4, Y4
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y12, Y6, Y6
+	VADDPS  Y12, Y7, Y7
+	VADDPS  Y12, Y8, Y8
+	VADDPS  Y12, Y9, Y9
+	VADDPS  Y12, Y10, Y10
+	VADDPS  Y12, Y11, Y11
 
 ended7:
 	VMOVUPS Y0, (DX)
@@ -6171,18 +6562,36 @@ ended7:
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y5, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y8, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y9, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y10, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y11, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
-	SUBQ    $0x00000006, rows+16(FP)
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, rows+16(FP)
 	JMP     rows1
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000004
+	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
@@ -6195,6 +6604,14 @@ rows8:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPS (BX), Y3
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y4
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y5
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y7
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -6202,8 +6619,114 @@ begin10:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
 
 begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+48(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VCVTPH2PS    (R8), Y8
+	VBROADCASTSS (BX), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (BX)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (BX)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (SI), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (SI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (SI)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (DI), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (DI)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x00000004, BX
+	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000004, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended14
+	VMOVUPS (BX), Y8
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y1, Y1
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y3, Y3
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y5, Y5
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y8, Y7, Y7
+
+ended14:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y2, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y3, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y4, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y5, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer16
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y2
+	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y3
+	ADDQ    yRow+72(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+
+begun18:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
@@ -6211,9 +6734,9 @@ begun11:
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+48(FP), R9
 
-step12:
+step19:
 	TESTQ        R9, R9
-	JLE          end13
+	JLE          end20
 	VCVTPH2PS    (DI), Y4
 	VBROADCASTSS (BX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -6227,19 +6750,19 @@ step12:
 	ADDQ         $0x00000004, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step12
+	JMP          step19
 
-end13:
+end20:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
-	JEQ     ended14
+	JEQ     ended21
 	VMOVUPS (BX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y4, Y3, Y3
 
-ended14:
+ended21:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
 	VMOVUPS Y1, (DX)
@@ -6253,75 +6776,24 @@ ended14:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, rows+16(FP)
-	JMP     rows8
-
-fewer9:
-rows15:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer16
-	CMPQ    more+80(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPS (BX), Y0
-	ADDQ    yRow+72(FP), BX
-	VMOVUPS (BX), Y1
-	ADDQ    yRow+72(FP), BX
-	JMP     begun18
-
-begin17:
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-
-begun18:
-	MOVQ AX, BX
-	MOVQ b+24(FP), SI
-	MOVQ bRow+32(FP), DI
-	MOVQ steps+48(FP), R8
-
-step19:
-	TESTQ        R8, R8
-	JLE          end20
-	VCVTPH2PS    (SI), Y2
-	VBROADCASTSS (BX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (BX)(CX*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         $0x00000004, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step19
-
-end20:
-	MOVQ    bias+56(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPS (BX), Y2
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y2, Y1, Y1
-
-ended21:
-	VMOVUPS Y0, (DX)
-	ADDQ    yRow+72(FP), DX
-	VMOVUPS Y1, (DX)
-	ADDQ    yRow+72(FP), DX
-	ADDQ    CX, AX
-	ADDQ    CX, AX
-	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows15
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000001
+	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPS (BX), Y0
 	ADDQ    yRow+72(FP), BX
+	VMOVUPS (BX), Y1
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
 	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
 
 begun25:
 	MOVQ AX, BX
@@ -6332,9 +6804,11 @@ begun25:
 step26:
 	TESTQ        R8, R8
 	JLE          end27
-	VCVTPH2PS    (SI), Y1
-	VBROADCASTSS (BX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VCVTPH2PS    (SI), Y2
+	VBROADCASTSS (BX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (BX)(CX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x00000004, BX
 	ADDQ         DI, SI
 	DECQ         R8
@@ -6344,17 +6818,66 @@ end27:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
-	VMOVUPS (BX), Y1
-	VADDPS  Y1, Y0, Y0
+	VMOVUPS (BX), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
 
 ended28:
 	VMOVUPS Y0, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPS Y1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
-	SUBQ    $0x00000001, rows+16(FP)
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows22
 
 fewer23:
+rows29:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer30
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin31
+	MOVQ    DX, BX
+	VMOVUPS (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	JMP     begun32
+
+begin31:
+	VXORPS X0, X0, X0
+
+begun32:
+	MOVQ AX, BX
+	MOVQ b+24(FP), SI
+	MOVQ bRow+32(FP), DI
+	MOVQ steps+48(FP), R8
+
+step33:
+	TESTQ        R8, R8
+	JLE          end34
+	VCVTPH2PS    (SI), Y1
+	VBROADCASTSS (BX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000004, BX
+	ADDQ         DI, SI
+	DECQ         R8
+	JMP          step33
+
+end34:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended35
+	VMOVUPS (BX), Y1
+	VADDPS  Y1, Y0, Y0
+
+ended35:
+	VMOVUPS Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows29
+
+fewer30:
 	VZEROUPPER
 	RET
 
@@ -6366,7 +6889,7 @@ TEXT ·matmulHalfAVX2F64(SB), NOSPLIT, $0-88
 	MOVQ y+64(FP), DX
 
 rows1:
-	CMPQ    rows+16(FP), $0x00000006
+	CMPQ    rows+16(FP), $0x0000000c
 	JLT     fewer2
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin3
@@ -6383,6 +6906,18 @@ rows1:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y5
 	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y7
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y8
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y9
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y10
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y11
+	ADDQ    yRow+72(FP), BX
 	JMP     begun4
 
 begin3:
@@ -6392,48 +6927,78 @@ begin3:
 	VXORPD X3, X3, X3
 	VXORPD X4, X4, X4
 	VXORPD X5, X5, X5
+	VXORPD X6, X6, X6
+	VXORPD X7, X7, X7
+	VXORPD X8, X8, X8
+	VXORPD X9, X9, X9
+	VXORPD X10, X10, X10
+	VXORPD X11, X11, X11
 
 begun4:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
-	MOVQ b+24(FP), DI
-	MOVQ bRow+32(FP), R8
-	MOVQ steps+48(FP), R9
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+	MOVQ b+24(FP), R9
+	MOVQ bRow+32(FP), R10
+	MOVQ steps+48(FP), R11
 
 step5:
-	TESTQ        R9, R9
+	TESTQ        R11, R11
 	JLE          end6
-	VMOVUPD      (DI), Y6
-	VBROADCASTSD (BX), Y7
-	VFMADD231PD  Y6, Y7, Y0
-	VBROADCASTSD (BX)(CX*1), Y7
-	VFMADD231PD  Y6, Y7, Y1
-	VBROADCASTSD (BX)(CX*2), Y7
-	VFMADD231PD  Y6, Y7, Y2
-	VBROADCASTSD (SI), Y7
-	VFMADD231PD  Y6, Y7, Y3
-	VBROADCASTSD (SI)(CX*1), Y7
-	VFMADD231PD  Y6, Y7, Y4
-	VBROADCASTSD (SI)(CX*2), Y7
-	VFMADD231PD  Y6, Y7, Y5
+	VMOVUPD      (R9), Y12
+	VBROADCASTSD (BX), Y13
+	VFMADD231PD  Y12, Y13, Y0
+	VBROADCASTSD (BX)(CX*1), Y13
+	VFMADD231PD  Y12, Y13, Y1
+	VBROADCASTSD (BX)(CX*2), Y13
+	VFMADD231PD  Y12, Y13, Y2
+	VBROADCASTSD (SI), Y13
+	VFMADD231PD  Y12, Y13, Y3
+	VBROADCASTSD (SI)(CX*1), Y13
+	VFMADD231PD  Y12, Y13, Y4
+	VBROADCASTSD (SI)(CX*2), Y13
+	VFMADD231PD  Y12, Y13, Y5
+	VBROADCASTSD (DI), Y13
+	VFMADD231PD  Y12, Y13, Y6
+	VBROADCASTSD (DI)(CX*1), Y13
+	VFMADD231PD  Y12, Y13, Y7
+	VBROADCASTSD (DI)(CX*2), Y13
+	VFMADD231PD  Y12, Y13, Y8
+	VBROADCASTSD (R8), Y13
+	VFMADD231PD  Y12, Y13, Y9
+	VBROADCASTSD (R8)(CX*1), Y13
+	VFMADD231PD  Y12, Y13, Y10
+	VBROADCASTSD (R8)(CX*2), Y13
+	VFMADD231PD  Y12, Y13, Y11
 	ADDQ         $0x00000008, BX
 	ADDQ         $0x00000008, SI
-	ADDQ         R8, DI
-	DECQ         R9
+	ADDQ         $0x00000008, DI
+	ADDQ         $0x00000008, R8
+	ADDQ         R10, R9
+	DECQ         R11
 	JMP          step5
 
 end6:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended7
-	VMOVUPD (BX), Y6
-	VADDPD  Y6, Y0, Y0
-	VADDPD  Y6, Y1, Y1
-	VADDPD  Y6, Y2, Y2
-	VADDPD  Y6, Y3, Y3
-	VADDPD  Y6, Y4, Y4
-	VADDPD  Y6, Y5, Y5
+	VMOVUPD (BX), Y12
+	VADDPD  Y12, Y0, Y0
+	VADDPD  Y12, Y1, Y1
+	VADDPD  Y12, Y2, Y2
+	VADDPD  Y12, Y3, Y3
+	VADDPD  Y12, Y4, Y4
+	VADDPD  Y12, Y5, Y5
+	VADDPD  Y12, Y6, Y6
+	VADDPD  Y12, Y7, Y7
+	VADDPD  Y12, Y8, Y8
+	VADDPD  Y12, Y9, Y9
+	VADDPD  Y12, Y10, Y10
+	VADDPD  Y12, Y11, Y11
 
 ended7:
 	VMOVUPD Y0, (DX)
@@ -6448,18 +7013,36 @@ ended7:
 	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y5, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y8, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y9, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y10, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y11, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	ADDQ    CX, AX
-	SUBQ    $0x00000006, rows+16(FP)
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x0000000c, rows+16(FP)
 	JMP     rows1
 
 fewer2:
 rows8:
-	CMPQ    rows+16(FP), $0x00000004
+	CMPQ    rows+16(FP), $0x00000008
 	JLT     fewer9
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin10
@@ -6472,6 +7055,14 @@ rows8:
 	ADDQ    yRow+72(FP), BX
 	VMOVUPD (BX), Y3
 	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y4
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y5
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y6
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y7
+	ADDQ    yRow+72(FP), BX
 	JMP     begun11
 
 begin10:
@@ -6479,8 +7070,114 @@ begin10:
 	VXORPD X1, X1, X1
 	VXORPD X2, X2, X2
 	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	VXORPD X5, X5, X5
+	VXORPD X6, X6, X6
+	VXORPD X7, X7, X7
 
 begun11:
+	MOVQ AX, BX
+	LEAQ (BX)(CX*2), SI
+	ADDQ CX, SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ b+24(FP), R8
+	MOVQ bRow+32(FP), R9
+	MOVQ steps+48(FP), R10
+
+step12:
+	TESTQ        R10, R10
+	JLE          end13
+	VMOVUPD      (R8), Y8
+	VBROADCASTSD (BX), Y9
+	VFMADD231PD  Y8, Y9, Y0
+	VBROADCASTSD (BX)(CX*1), Y9
+	VFMADD231PD  Y8, Y9, Y1
+	VBROADCASTSD (BX)(CX*2), Y9
+	VFMADD231PD  Y8, Y9, Y2
+	VBROADCASTSD (SI), Y9
+	VFMADD231PD  Y8, Y9, Y3
+	VBROADCASTSD (SI)(CX*1), Y9
+	VFMADD231PD  Y8, Y9, Y4
+	VBROADCASTSD (SI)(CX*2), Y9
+	VFMADD231PD  Y8, Y9, Y5
+	VBROADCASTSD (DI), Y9
+	VFMADD231PD  Y8, Y9, Y6
+	VBROADCASTSD (DI)(CX*1), Y9
+	VFMADD231PD  Y8, Y9, Y7
+	ADDQ         $0x00000008, BX
+	ADDQ         $0x00000008, SI
+	ADDQ         $0x00000008, DI
+	ADDQ         R9, R8
+	DECQ         R10
+	JMP          step12
+
+end13:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended14
+	VMOVUPD (BX), Y8
+	VADDPD  Y8, Y0, Y0
+	VADDPD  Y8, Y1, Y1
+	VADDPD  Y8, Y2, Y2
+	VADDPD  Y8, Y3, Y3
+	VADDPD  Y8, Y4, Y4
+	VADDPD  Y8, Y5, Y5
+	VADDPD  Y8, Y6, Y6
+	VADDPD  Y8, Y7, Y7
+
+ended14:
+	VMOVUPD Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y1, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y2, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y3, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y4, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y5, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y6, (DX)
+	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y7, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	ADDQ    CX, AX
+	SUBQ    $0x00000008, rows+16(FP)
+	JMP     rows8
+
+fewer9:
+rows15:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer16
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin17
+	MOVQ    DX, BX
+	VMOVUPD (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y1
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y2
+	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y3
+	ADDQ    yRow+72(FP), BX
+	JMP     begun18
+
+begin17:
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+
+begun18:
 	MOVQ AX, BX
 	LEAQ (BX)(CX*2), SI
 	ADDQ CX, SI
@@ -6488,9 +7185,9 @@ begun11:
 	MOVQ bRow+32(FP), R8
 	MOVQ steps+48(FP), R9
 
-step12:
+step19:
 	TESTQ        R9, R9
-	JLE          end13
+	JLE          end20
 	VMOVUPD      (DI), Y4
 	VBROADCASTSD (BX), Y5
 	VFMADD231PD  Y4, Y5, Y0
@@ -6504,19 +7201,19 @@ step12:
 	ADDQ         $0x00000008, SI
 	ADDQ         R8, DI
 	DECQ         R9
-	JMP          step12
+	JMP          step19
 
-end13:
+end20:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
-	JEQ     ended14
+	JEQ     ended21
 	VMOVUPD (BX), Y4
 	VADDPD  Y4, Y0, Y0
 	VADDPD  Y4, Y1, Y1
 	VADDPD  Y4, Y2, Y2
 	VADDPD  Y4, Y3, Y3
 
-ended14:
+ended21:
 	VMOVUPD Y0, (DX)
 	ADDQ    yRow+72(FP), DX
 	VMOVUPD Y1, (DX)
@@ -6530,75 +7227,24 @@ ended14:
 	ADDQ    CX, AX
 	ADDQ    CX, AX
 	SUBQ    $0x00000004, rows+16(FP)
-	JMP     rows8
-
-fewer9:
-rows15:
-	CMPQ    rows+16(FP), $0x00000002
-	JLT     fewer16
-	CMPQ    more+80(FP), $0x00
-	JEQ     begin17
-	MOVQ    DX, BX
-	VMOVUPD (BX), Y0
-	ADDQ    yRow+72(FP), BX
-	VMOVUPD (BX), Y1
-	ADDQ    yRow+72(FP), BX
-	JMP     begun18
-
-begin17:
-	VXORPD X0, X0, X0
-	VXORPD X1, X1, X1
-
-begun18:
-	MOVQ AX, BX
-	MOVQ b+24(FP), SI
-	MOVQ bRow+32(FP), DI
-	MOVQ steps+48(FP), R8
-
-step19:
-	TESTQ        R8, R8
-	JLE          end20
-	VMOVUPD      (SI), Y2
-	VBROADCASTSD (BX), Y3
-	VFMADD231PD  Y2, Y3, Y0
-	VBROADCASTSD (BX)(CX*1), Y3
-	VFMADD231PD  Y2, Y3, Y1
-	ADDQ         $0x00000008, BX
-	ADDQ         DI, SI
-	DECQ         R8
-	JMP          step19
-
-end20:
-	MOVQ    bias+56(FP), BX
-	TESTQ   BX, BX
-	JEQ     ended21
-	VMOVUPD (BX), Y2
-	VADDPD  Y2, Y0, Y0
-	VADDPD  Y2, Y1, Y1
-
-ended21:
-	VMOVUPD Y0, (DX)
-	ADDQ    yRow+72(FP), DX
-	VMOVUPD Y1, (DX)
-	ADDQ    yRow+72(FP), DX
-	ADDQ    CX, AX
-	ADDQ    CX, AX
-	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows15
 
 fewer16:
 rows22:
-	CMPQ    rows+16(FP), $0x00000001
+	CMPQ    rows+16(FP), $0x00000002
 	JLT     fewer23
 	CMPQ    more+80(FP), $0x00
 	JEQ     begin24
 	MOVQ    DX, BX
 	VMOVUPD (BX), Y0
 	ADDQ    yRow+72(FP), BX
+	VMOVUPD (BX), Y1
+	ADDQ    yRow+72(FP), BX
 	JMP     begun25
 
 begin24:
 	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
 
 begun25:
 	MOVQ AX, BX
@@ -6609,9 +7255,11 @@ begun25:
 step26:
 	TESTQ        R8, R8
 	JLE          end27
-	VMOVUPD      (SI), Y1
-	VBROADCASTSD (BX), Y2
-	VFMADD231PD  Y1, Y2, Y0
+	VMOVUPD      (SI), Y2
+	VBROADCASTSD (BX), Y3
+	VFMADD231PD  Y2, Y3, Y0
+	VBROADCASTSD (BX)(CX*1), Y3
+	VFMADD231PD  Y2, Y3, Y1
 	ADDQ         $0x00000008, BX
 	ADDQ         DI, SI
 	DECQ         R8
@@ -6621,17 +7269,66 @@ end27:
 	MOVQ    bias+56(FP), BX
 	TESTQ   BX, BX
 	JEQ     ended28
-	VMOVUPD (BX), Y1
-	VADDPD  Y1, Y0, Y0
+	VMOVUPD (BX), Y2
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y1
 
 ended28:
 	VMOVUPD Y0, (DX)
 	ADDQ    yRow+72(FP), DX
+	VMOVUPD Y1, (DX)
+	ADDQ    yRow+72(FP), DX
 	ADDQ    CX, AX
-	SUBQ    $0x00000001, rows+16(FP)
+	ADDQ    CX, AX
+	SUBQ    $0x00000002, rows+16(FP)
 	JMP     rows22
 
 fewer23:
+rows29:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer30
+	CMPQ    more+80(FP), $0x00
+	JEQ     begin31
+	MOVQ    DX, BX
+	VMOVUPD (BX), Y0
+	ADDQ    yRow+72(FP), BX
+	JMP     begun32
+
+begin31:
+	VXORPD X0, X0, X0
+
+begun32:
+	MOVQ AX, BX
+	MOVQ b+24(FP), SI
+	MOVQ bRow+32(FP), DI
+	MOVQ steps+48(FP), R8
+
+step33:
+	TESTQ        R8, R8
+	JLE          end34
+	VMOVUPD      (SI), Y1
+	VBROADCASTSD (BX), Y2
+	VFMADD231PD  Y1, Y2, Y0
+	ADDQ         $0x00000008, BX
+	ADDQ         DI, SI
+	DECQ         R8
+	JMP          step33
+
+end34:
+	MOVQ    bias+56(FP), BX
+	TESTQ   BX, BX
+	JEQ     ended35
+	VMOVUPD (BX), Y1
+	VADDPD  Y1, Y0, Y0
+
+ended35:
+	VMOVUPD Y0, (DX)
+	ADDQ    yRow+72(FP), DX
+	ADDQ    CX, AX
+	SUBQ    $0x00000001, rows+16(FP)
+	JMP     rows29
+
+fewer30:
 	VZEROUPPER
 	RET
 

@@ -71,6 +71,22 @@ func dotAVX2Rows3(x *int8, xStride int, groups int, w *int8, wStride int, column
 //go:noescape
 func dotAVX2Rows4(x *int8, xStride int, groups int, w *int8, wStride int, columns int, ahead int, k int, acc *int32, accStride int, correction *int32)
 
+// dotWinogradAVX2 multiplies packed rows of a with a packed panel of b, 16 wide and so many times 8 codes deep.
+// Sums begin with y if there are more, else with what lies 32 bytes before a row of a.
+//
+//go:noescape
+func dotWinogradAVX2(a *byte, aRow int, rows int, b *byte, pairs int, y *int32, yRow int, more int)
+
+// packWinogradRowAVX2 packs so many times 16 codes, and returns what their sums begin with.
+//
+//go:noescape
+func packWinogradRowAVX2(from *int8, steps int, to *byte) (start int32)
+
+// packWinogradPanelAVX2 packs so many times 4 codes of each of 16 columns, behind what their sums begin with.
+//
+//go:noescape
+func packWinogradPanelAVX2(from *byte, steps int, to *byte)
+
 // scaleSumsAVX512 is y[r][i] = acc[r][i] * (xScale[r] * wScale[i]) + bias[i], without bias if that is nil.
 // n is a multiple of 16; rows lie a stride of bytes apart.
 //

@@ -2212,6 +2212,424 @@ block2:
 	VZEROUPPER
 	RET
 
+// func dotWinogradAVX2(a *byte, aRow int, rows int, b *byte, pairs int, y *int32, yRow int, more int)
+// Requires: AVX, AVX2
+TEXT ·dotWinogradAVX2(SB), NOSPLIT, $0-64
+	MOVQ a+0(FP), AX
+	MOVQ aRow+8(FP), CX
+	MOVQ y+40(FP), DX
+
+rows1:
+	CMPQ    rows+16(FP), $0x00000004
+	JLT     fewer2
+	MOVQ    AX, BX
+	LEAQ    (BX)(CX*2), SI
+	ADDQ    CX, SI
+	MOVQ    b+24(FP), DI
+	MOVQ    pairs+32(FP), R8
+	CMPQ    more+56(FP), $0x00
+	JEQ     begin3
+	MOVQ    DX, R9
+	VMOVDQU (R9), Y0
+	VMOVDQU 32(R9), Y1
+	ADDQ    yRow+48(FP), R9
+	VMOVDQU (R9), Y2
+	VMOVDQU 32(R9), Y3
+	ADDQ    yRow+48(FP), R9
+	VMOVDQU (R9), Y4
+	VMOVDQU 32(R9), Y5
+	ADDQ    yRow+48(FP), R9
+	VMOVDQU (R9), Y6
+	VMOVDQU 32(R9), Y7
+	ADDQ    yRow+48(FP), R9
+	JMP     begun4
+
+begin3:
+	VPBROADCASTD -32(BX), Y0
+	VPBROADCASTD -32(BX), Y1
+	VPBROADCASTD -32(BX)(CX*1), Y2
+	VPBROADCASTD -32(BX)(CX*1), Y3
+	VPBROADCASTD -32(BX)(CX*2), Y4
+	VPBROADCASTD -32(BX)(CX*2), Y5
+	VPBROADCASTD -32(SI), Y6
+	VPBROADCASTD -32(SI), Y7
+
+begun4:
+	VMOVDQU (DI), Y8
+	VPADDD  Y8, Y0, Y0
+	VPADDD  Y8, Y2, Y2
+	VPADDD  Y8, Y4, Y4
+	VPADDD  Y8, Y6, Y6
+	VMOVDQU 32(DI), Y8
+	VPADDD  Y8, Y1, Y1
+	VPADDD  Y8, Y3, Y3
+	VPADDD  Y8, Y5, Y5
+	VPADDD  Y8, Y7, Y7
+	ADDQ    $0x40, DI
+
+step5:
+	VMOVDQU      (DI), Y8
+	VMOVDQU      64(DI), Y9
+	VMOVDQU      32(DI), Y10
+	VMOVDQU      96(DI), Y11
+	VPBROADCASTD (BX), Y12
+	VPBROADCASTD 4(BX), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y1, Y1
+	VPBROADCASTD (BX)(CX*1), Y12
+	VPBROADCASTD 4(BX)(CX*1), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y3, Y3
+	VPBROADCASTD (BX)(CX*2), Y12
+	VPBROADCASTD 4(BX)(CX*2), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y5, Y5
+	VPBROADCASTD (SI), Y12
+	VPBROADCASTD 4(SI), Y13
+	VPADDW       Y9, Y12, Y9
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y8
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y9, Y8, Y9
+	VPADDD       Y9, Y6, Y6
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y7, Y7
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000008, BX
+	ADDQ         $0x00000008, SI
+	VMOVDQU      (DI), Y8
+	VMOVDQU      64(DI), Y9
+	VMOVDQU      32(DI), Y10
+	VMOVDQU      96(DI), Y11
+	VPBROADCASTD (BX), Y12
+	VPBROADCASTD 4(BX), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y1, Y1
+	VPBROADCASTD (BX)(CX*1), Y12
+	VPBROADCASTD 4(BX)(CX*1), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y3, Y3
+	VPBROADCASTD (BX)(CX*2), Y12
+	VPBROADCASTD 4(BX)(CX*2), Y13
+	VPADDW       Y9, Y12, Y14
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y15
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y14, Y15, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y5, Y5
+	VPBROADCASTD (SI), Y12
+	VPBROADCASTD 4(SI), Y13
+	VPADDW       Y9, Y12, Y9
+	VPADDW       Y11, Y12, Y12
+	VPADDW       Y8, Y13, Y8
+	VPADDW       Y10, Y13, Y13
+	VPMADDWD     Y9, Y8, Y9
+	VPADDD       Y9, Y6, Y6
+	VPMADDWD     Y12, Y13, Y12
+	VPADDD       Y12, Y7, Y7
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x00000008, BX
+	ADDQ         $0x00000008, SI
+	DECQ         R8
+	JNE          step5
+	VMOVDQU      Y0, (DX)
+	VMOVDQU      Y1, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	VMOVDQU      Y2, (DX)
+	VMOVDQU      Y3, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	VMOVDQU      Y4, (DX)
+	VMOVDQU      Y5, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	VMOVDQU      Y6, (DX)
+	VMOVDQU      Y7, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	SUBQ         $0x00000004, rows+16(FP)
+	JMP          rows1
+
+fewer2:
+rows6:
+	CMPQ    rows+16(FP), $0x00000002
+	JLT     fewer7
+	MOVQ    AX, BX
+	MOVQ    b+24(FP), SI
+	MOVQ    pairs+32(FP), DI
+	CMPQ    more+56(FP), $0x00
+	JEQ     begin8
+	MOVQ    DX, R8
+	VMOVDQU (R8), Y0
+	VMOVDQU 32(R8), Y1
+	ADDQ    yRow+48(FP), R8
+	VMOVDQU (R8), Y2
+	VMOVDQU 32(R8), Y3
+	ADDQ    yRow+48(FP), R8
+	JMP     begun9
+
+begin8:
+	VPBROADCASTD -32(BX), Y0
+	VPBROADCASTD -32(BX), Y1
+	VPBROADCASTD -32(BX)(CX*1), Y2
+	VPBROADCASTD -32(BX)(CX*1), Y3
+
+begun9:
+	VMOVDQU (SI), Y4
+	VPADDD  Y4, Y0, Y0
+	VPADDD  Y4, Y2, Y2
+	VMOVDQU 32(SI), Y4
+	VPADDD  Y4, Y1, Y1
+	VPADDD  Y4, Y3, Y3
+	ADDQ    $0x40, SI
+
+step10:
+	VMOVDQU      (SI), Y4
+	VMOVDQU      64(SI), Y5
+	VMOVDQU      32(SI), Y6
+	VMOVDQU      96(SI), Y7
+	VPBROADCASTD (BX), Y8
+	VPBROADCASTD 4(BX), Y9
+	VPADDW       Y5, Y8, Y10
+	VPADDW       Y7, Y8, Y8
+	VPADDW       Y4, Y9, Y11
+	VPADDW       Y6, Y9, Y9
+	VPMADDWD     Y10, Y11, Y10
+	VPADDD       Y10, Y0, Y0
+	VPMADDWD     Y8, Y9, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD (BX)(CX*1), Y8
+	VPBROADCASTD 4(BX)(CX*1), Y9
+	VPADDW       Y5, Y8, Y5
+	VPADDW       Y7, Y8, Y8
+	VPADDW       Y4, Y9, Y4
+	VPADDW       Y6, Y9, Y9
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y2, Y2
+	VPMADDWD     Y8, Y9, Y8
+	VPADDD       Y8, Y3, Y3
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, BX
+	VMOVDQU      (SI), Y4
+	VMOVDQU      64(SI), Y5
+	VMOVDQU      32(SI), Y6
+	VMOVDQU      96(SI), Y7
+	VPBROADCASTD (BX), Y8
+	VPBROADCASTD 4(BX), Y9
+	VPADDW       Y5, Y8, Y10
+	VPADDW       Y7, Y8, Y8
+	VPADDW       Y4, Y9, Y11
+	VPADDW       Y6, Y9, Y9
+	VPMADDWD     Y10, Y11, Y10
+	VPADDD       Y10, Y0, Y0
+	VPMADDWD     Y8, Y9, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD (BX)(CX*1), Y8
+	VPBROADCASTD 4(BX)(CX*1), Y9
+	VPADDW       Y5, Y8, Y5
+	VPADDW       Y7, Y8, Y8
+	VPADDW       Y4, Y9, Y4
+	VPADDW       Y6, Y9, Y9
+	VPMADDWD     Y5, Y4, Y5
+	VPADDD       Y5, Y2, Y2
+	VPMADDWD     Y8, Y9, Y8
+	VPADDD       Y8, Y3, Y3
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, BX
+	DECQ         DI
+	JNE          step10
+	VMOVDQU      Y0, (DX)
+	VMOVDQU      Y1, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	VMOVDQU      Y2, (DX)
+	VMOVDQU      Y3, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	SUBQ         $0x00000002, rows+16(FP)
+	JMP          rows6
+
+fewer7:
+rows11:
+	CMPQ    rows+16(FP), $0x00000001
+	JLT     fewer12
+	MOVQ    AX, BX
+	MOVQ    b+24(FP), SI
+	MOVQ    pairs+32(FP), DI
+	CMPQ    more+56(FP), $0x00
+	JEQ     begin13
+	MOVQ    DX, R8
+	VMOVDQU (R8), Y0
+	VMOVDQU 32(R8), Y1
+	ADDQ    yRow+48(FP), R8
+	JMP     begun14
+
+begin13:
+	VPBROADCASTD -32(BX), Y0
+	VPBROADCASTD -32(BX), Y1
+
+begun14:
+	VMOVDQU (SI), Y2
+	VPADDD  Y2, Y0, Y0
+	VMOVDQU 32(SI), Y2
+	VPADDD  Y2, Y1, Y1
+	ADDQ    $0x40, SI
+
+step15:
+	VMOVDQU      (SI), Y2
+	VMOVDQU      64(SI), Y3
+	VMOVDQU      32(SI), Y4
+	VMOVDQU      96(SI), Y5
+	VPBROADCASTD (BX), Y6
+	VPBROADCASTD 4(BX), Y7
+	VPADDW       Y3, Y6, Y3
+	VPADDW       Y5, Y6, Y6
+	VPADDW       Y2, Y7, Y2
+	VPADDW       Y4, Y7, Y7
+	VPMADDWD     Y3, Y2, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMADDWD     Y6, Y7, Y6
+	VPADDD       Y6, Y1, Y1
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, BX
+	VMOVDQU      (SI), Y2
+	VMOVDQU      64(SI), Y3
+	VMOVDQU      32(SI), Y4
+	VMOVDQU      96(SI), Y5
+	VPBROADCASTD (BX), Y6
+	VPBROADCASTD 4(BX), Y7
+	VPADDW       Y3, Y6, Y3
+	VPADDW       Y5, Y6, Y6
+	VPADDW       Y2, Y7, Y2
+	VPADDW       Y4, Y7, Y7
+	VPMADDWD     Y3, Y2, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMADDWD     Y6, Y7, Y6
+	VPADDD       Y6, Y1, Y1
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, BX
+	DECQ         DI
+	JNE          step15
+	VMOVDQU      Y0, (DX)
+	VMOVDQU      Y1, 32(DX)
+	ADDQ         yRow+48(FP), DX
+	ADDQ         CX, AX
+	SUBQ         $0x00000001, rows+16(FP)
+	JMP          rows11
+
+fewer12:
+	VZEROUPPER
+	RET
+
+// func packWinogradRowAVX2(from *int8, steps int, to *byte) (start int32)
+// Requires: AVX, AVX2
+TEXT ·packWinogradRowAVX2(SB), NOSPLIT, $0-28
+	MOVQ  from+0(FP), AX
+	MOVQ  steps+8(FP), CX
+	MOVQ  to+16(FP), DX
+	VPXOR Y0, Y0, Y0
+
+step:
+	TESTQ     CX, CX
+	JLE       done
+	VPMOVSXBW (AX), Y1
+	VPSRLD    $0x10, Y1, Y2
+	VPMADDWD  Y2, Y1, Y2
+	VPSUBD    Y2, Y0, Y0
+	VPSHUFLW  $0xd8, Y1, Y1
+	VPSHUFHW  $0xd8, Y1, Y1
+	VMOVDQU   Y1, (DX)
+	ADDQ      $0x10, AX
+	ADDQ      $0x20, DX
+	DECQ      CX
+	JMP       step
+
+done:
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xee, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0x55, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, AX
+	VZEROUPPER
+	MOVL         AX, start+24(FP)
+	RET
+
+// func packWinogradPanelAVX2(from *byte, steps int, to *byte)
+// Requires: AVX, AVX2
+TEXT ·packWinogradPanelAVX2(SB), NOSPLIT, $0-24
+	MOVQ  from+0(FP), AX
+	MOVQ  steps+8(FP), CX
+	MOVQ  to+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  DX, BX
+	ADDQ  $0x40, DX
+
+step:
+	TESTQ    CX, CX
+	JLE      done
+	VMOVDQU  (AX), Y2
+	VPSLLW   $0x08, Y2, Y3
+	VPSRAW   $0x08, Y3, Y3
+	VPSRAW   $0x08, Y2, Y2
+	VMOVDQU  Y3, (DX)
+	VMOVDQU  Y2, 64(DX)
+	VPMADDWD Y2, Y3, Y3
+	VPSUBD   Y3, Y0, Y0
+	VMOVDQU  32(AX), Y2
+	VPSLLW   $0x08, Y2, Y3
+	VPSRAW   $0x08, Y3, Y3
+	VPSRAW   $0x08, Y2, Y2
+	VMOVDQU  Y3, 32(DX)
+	VMOVDQU  Y2, 96(DX)
+	VPMADDWD Y2, Y3, Y3
+	VPSUBD   Y3, Y1, Y1
+	ADDQ     $0x40, AX
+	ADDQ     $0x00000080, DX
+	DECQ     CX
+	JMP      step
+
+done:
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	VZEROUPPER
+	RET
+
 // func scaleSumsAVX512(y *float32, yStride int, acc *int32, accStride int, n int, rows int, xScale *float32, wScale *float32, bias *float32)
 // Requires: AVX, AVX512F
 TEXT ·scaleSumsAVX512(SB), NOSPLIT, $0-72

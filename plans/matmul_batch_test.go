@@ -27,6 +27,7 @@ func TestSmallProducts(t *testing.T) {
 	for _, size := range [][4]int64{ // products, M, K, N
 		{8, 4, 4, 4}, {64, 3, 3, 3}, {65, 1, 9, 1}, {130, 5, 2, 7}, {70, 33, 4, 3}, {9, 4, 64, 4}, {20, 2, 0, 3}, {66, 1, 1, 1}, {15, 9, 10, 15}, {12, 4, 6, 17},
 		{40, 14, 14, 13}, {50, 16, 20, 20}, {9, 27, 300, 41}, {8, 33, 17, 9}, // several of a job, parts of panels
+		{70, 8, 8, 8}, {9, 150, 9, 8}, {10, 23, 12, 24}, // that kernels take where they lie
 	} {
 		for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
 			for _, bias := range []string{"", " bias=" + dtype} {

@@ -49,10 +49,10 @@ func buildQuantizedLinear(pl *plan) error {
 	l := &linear{LinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
 	l.across = ceilDiv(l.n, cpu.LinearColumns)
 	// Whole panels, with which tiles begin.
-	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, mostLinearRows), cpu.LinearPanel)))
+	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, cpu.MostLinearRows), cpu.LinearPanel)))
 	l.tiles, l.panels = l.runTile, l.packPanel
 	if l.Pack != nil {
-		rows, bytes := cpu.RowsPacked(l.m, l.n, l.k)
+		rows, bytes := l.Packed(l.m, l.n, l.k)
 		if limit := pl.pref.MaxWorkspace; limit == 0 || bytes <= limit {
 			l.packed, pl.workspace = rows, bytes
 		}
@@ -124,9 +124,8 @@ func inferLinear(p *Problem) (x, w []int64, err error) {
 // Weights are read and corrected once for the rows of a job, as many as leave
 // enough jobs for the threads.
 const (
-	linearRows     = 64
-	mostLinearRows = 512
-	linearJobs     = 64
+	linearRows = 64
+	linearJobs = 64
 )
 
 // linearCost is the cost of a product in elements of a streaming op: eight

@@ -14,8 +14,8 @@ const matmulVectors = 2
 
 var matmulWideVectors = map[bool]int{true: 8, false: 4}
 
-// matmulCounts are the numbers of rows that are multiplied at a time: as many
-// first as there are registers for.
+// matmulCounts are the numbers of rows that are multiplied at a time: as many first as there are registers for, twelve
+// if there are 32 of them or a row has one vector.
 var (
 	matmulCounts     = map[bool][]int{true: {12, 8, 4, 2, 1}, false: {6, 4, 2, 1}}
 	matmulWideCounts = []int{2, 1}
@@ -56,7 +56,7 @@ func (k *kernel) panels(vectors int) {
 	if vectors == 1 && k.isa.masks {
 		k.maskTail(param(k.c, "columns"))
 	}
-	k.multiplyRows(either(vectors > matmulVectors, matmulWideCounts, matmulCounts[k.isa.masks]), k.chains(vectors))
+	k.multiplyRows(either(vectors > matmulVectors, matmulWideCounts, matmulCounts[k.isa.masks || vectors == 1]), k.chains(vectors))
 	k.tail = nil
 }
 

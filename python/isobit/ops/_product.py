@@ -160,11 +160,15 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
         return NotImplemented
 
 
+def _is_any_learned(*args: Any) -> bool:
+    return any(isinstance(a, Tensor) and a.requires_grad for a in args)
+
+
 def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     """The direct call for all rows of input; NotImplemented where there is more to do or to say. Rows that are no
     matrix are made one, for nothing if a gradient is wanted: then they are left as they are."""
     whole = input.dim() == 2
-    if not whole and (input.dim() == 0 or torch.is_grad_enabled()):
+    if not whole and (input.dim() == 0 or (torch.is_grad_enabled() and _is_any_learned(input, *rest))):
         return NotImplemented
     y = attempt(op.direct, as_matrix(input), *rest)
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
