@@ -26961,7 +26961,7 @@ done260:
 
 // func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -27437,6 +27437,8 @@ over477:
 
 narrower474:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few488
 
 tile486:
 	MOVQ   BX, 8(SP)
@@ -27653,7 +27655,247 @@ over492:
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
 	JNE  tile486
+	JMP  done489
 
+few488:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*4), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X0
+	VPCMPEQW     numbers16<>+0(SB), X0, X0
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X0
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+4, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over503
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result501:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty504
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows507
+
+row506:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row506
+
+rows507:
+	CMPQ R9, DI
+	JGE  rows509
+
+row508:
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows509
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JLT        row508
+
+rows509:
+	VMASKMOVPS   Y0, Y1, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none510
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y4, X2
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VPGATHERDQ   Y3, (SI)(X2*8), Y0
+	VEXTRACTI128 $0x00, Y1, X2
+	VPMOVSXDQ    X2, Y2
+	VMASKMOVPD   Y0, Y2, (R9)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y4, X2
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VPGATHERDQ   Y3, (SI)(X2*8), Y0
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVSXDQ    X2, Y2
+	VMASKMOVPD   Y0, Y2, 32(R9)(R11*8)
+
+none510:
+	JMP stored505
+
+empty504:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VMASKMOVPS   Y0, Y1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none511
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R9
+	SUBQ         start+16(FP), R9
+	SHRQ         $0x03, R9
+	IMULQ        choiceApart+88(FP), R9
+	ADDQ         R9, SI
+	MOVQ         8(SP), R9
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R9*8)
+	MOVQ         8(SP), R9
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R9*8)
+
+none511:
+stored505:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result501
+	JMP  over503
+	MOVQ R8, results+24(FP)
+
+over503:
+done489:
 done459:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -27705,7 +27947,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none501
+	JEQ     none512
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27715,7 +27957,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none501:
+none512:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27763,11 +28005,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole502
+	JGE    whole513
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole502:
+whole513:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27777,11 +28019,11 @@ whole502:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole503
+	JGE        whole514
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole503:
+whole514:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27790,11 +28032,11 @@ whole503:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole504
+	JGE     whole515
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole504:
+whole515:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27804,11 +28046,11 @@ whole504:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole505
+	JGE        whole516
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole505:
+whole516:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27817,11 +28059,11 @@ whole505:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole506
+	JGE     whole517
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole506:
+whole517:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27831,11 +28073,11 @@ whole506:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole507
+	JGE        whole518
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole507:
+whole518:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27844,11 +28086,11 @@ whole507:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole508
+	JGE     whole519
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole508:
+whole519:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27858,11 +28100,11 @@ whole508:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole509
+	JGE        whole520
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole509:
+whole520:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -31332,6 +31574,8 @@ over311:
 
 narrower308:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000004
+	JLT  few322
 
 tile320:
 	MOVQ   BX, 8(SP)
@@ -31539,7 +31783,214 @@ over326:
 	SUBQ $0x00000004, BX
 	CMPQ BX, 8(SP)
 	JNE  tile320
+	JMP  done323
 
+few322:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*8), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTQ X0, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+8, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over337
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result335:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty338
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows341
+
+row340:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row340
+
+rows341:
+	CMPQ R9, DI
+	JGE  rows343
+
+row342:
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows343
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JLT        row342
+
+rows343:
+	VMASKMOVPD Y0, Y1, (BX)
+	LEAQ       (DX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none344
+	MOVQ       columns+72(FP), R9
+	SUBQ       (SP), R9
+	SHLQ       $0x03, R9
+	ADDQ       choice+80(FP), R9
+	MOVQ       R8, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R9
+	MOVQ       8(SP), R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y2
+	VPGATHERQQ Y2, (SI)(Y4*8), Y0
+	VMASKMOVPD Y0, Y1, (R9)(R11*8)
+
+none344:
+	JMP stored339
+
+empty338:
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y9
+	VMASKMOVPD Y0, Y1, (BX)
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none345
+	MOVQ       columns+72(FP), SI
+	SUBQ       (SP), SI
+	SHLQ       $0x03, SI
+	ADDQ       choice+80(FP), SI
+	MOVQ       R8, R9
+	SUBQ       start+16(FP), R9
+	SHRQ       $0x03, R9
+	IMULQ      choiceApart+88(FP), R9
+	ADDQ       R9, SI
+	MOVQ       8(SP), R9
+	VMASKMOVPD Y9, Y1, (SI)(R9*8)
+
+none345:
+stored339:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result335
+	JMP  over337
+	MOVQ R8, results+24(FP)
+
+over337:
+done323:
 done293:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -35948,7 +36399,7 @@ done220:
 
 // func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -36459,6 +36910,8 @@ over372:
 
 narrower369:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few383
 
 tile381:
 	MOVQ   BX, 8(SP)
@@ -36690,7 +37143,297 @@ over387:
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
 	JNE  tile381
+	JMP  done384
 
+few383:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*2), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X5
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+2, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over398
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result396:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty399
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows402
+
+row401:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	PREFETCHT0   15(R10)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row401
+
+rows402:
+	CMPQ R11, DI
+	JGE  rows404
+
+row403:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JLT          row403
+
+rows404:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X6
+	VPACKUSDW    X6, X0, X0
+	VPSHUFB      X5, X0, X6
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), R11
+	ADDQ         16(SP), R11
+	VPEXTRW      $0x00, X6, (R11)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none405
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y4, X6
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VPGATHERDQ   Y7, (SI)(X6*8), Y0
+	VEXTRACTI128 $0x00, Y1, X6
+	VPMOVSXDQ    X6, Y6
+	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y4, X4
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVSXDQ    X4, Y4
+	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
+
+none405:
+	JMP stored400
+
+empty399:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X4
+	VPACKUSDW    X4, X0, X0
+	VPSHUFB      X5, X0, X4
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), SI
+	ADDQ         16(SP), SI
+	VPEXTRW      $0x00, X4, (SI)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none406
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
+
+none406:
+stored400:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result396
+	JMP  over398
+	MOVQ R8, results+24(FP)
+
+over398:
+done384:
 done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -36742,7 +37485,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none396
+	JEQ       none407
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36754,7 +37497,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none396:
+none407:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36816,11 +37559,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole397
+	JGE    whole408
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole397:
+whole408:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36832,11 +37575,11 @@ whole397:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole398
+	JGE        whole409
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole398:
+whole409:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36847,11 +37590,11 @@ whole398:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole399
+	JGE       whole410
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole399:
+whole410:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36862,11 +37605,11 @@ whole399:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole400
+	JGE       whole411
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole400:
+whole411:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36877,11 +37620,11 @@ whole400:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole401
+	JGE       whole412
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole401:
+whole412:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36893,11 +37636,11 @@ whole401:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole402
+	JGE        whole413
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole402:
+whole413:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36908,11 +37651,11 @@ whole402:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole403
+	JGE       whole414
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole403:
+whole414:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36923,11 +37666,11 @@ whole403:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole404
+	JGE       whole415
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole404:
+whole415:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -40843,7 +41586,7 @@ done220:
 
 // func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -41330,6 +42073,8 @@ over372:
 
 narrower369:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few383
 
 tile381:
 	MOVQ   BX, 8(SP)
@@ -41548,7 +42293,284 @@ over387:
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
 	JNE  tile381
+	JMP  done384
 
+few383:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*2), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X5
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+2, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over398
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result396:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty399
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows402
+
+row401:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	PREFETCHT0   15(R10)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row401
+
+rows402:
+	CMPQ R11, DI
+	JGE  rows404
+
+row403:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows404
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JLT          row403
+
+rows404:
+	VCVTPS2PH    $0x00, Y0, X0
+	VPSHUFB      X5, X0, X6
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), R11
+	ADDQ         16(SP), R11
+	VPEXTRW      $0x00, X6, (R11)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none405
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y4, X6
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VPGATHERDQ   Y7, (SI)(X6*8), Y0
+	VEXTRACTI128 $0x00, Y1, X6
+	VPMOVSXDQ    X6, Y6
+	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y4, X4
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVSXDQ    X4, Y4
+	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
+
+none405:
+	JMP stored400
+
+empty399:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH    $0x00, Y0, X0
+	VPSHUFB      X5, X0, X4
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), SI
+	ADDQ         16(SP), SI
+	VPEXTRW      $0x00, X4, (SI)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none406
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
+
+none406:
+stored400:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result396
+	JMP  over398
+	MOVQ R8, results+24(FP)
+
+over398:
+done384:
 done354:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -41600,7 +42622,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none396
+	JEQ       none407
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -41610,7 +42632,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none396:
+none407:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -41656,11 +42678,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole397
+	JGE    whole408
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole397:
+whole408:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -41670,11 +42692,11 @@ whole397:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole398
+	JGE        whole409
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole398:
+whole409:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41683,11 +42705,11 @@ whole398:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole399
+	JGE       whole410
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole399:
+whole410:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41696,11 +42718,11 @@ whole399:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole400
+	JGE       whole411
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole400:
+whole411:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41709,11 +42731,11 @@ whole400:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole401
+	JGE       whole412
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole401:
+whole412:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -41723,11 +42745,11 @@ whole401:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole402
+	JGE        whole413
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole402:
+whole413:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41736,11 +42758,11 @@ whole402:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole403
+	JGE       whole414
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole403:
+whole414:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41749,11 +42771,11 @@ whole403:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole404
+	JGE       whole415
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole404:
+whole415:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

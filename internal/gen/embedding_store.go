@@ -12,6 +12,9 @@ import (
 func (s *rowSum) finish(sum value, empty string) {
 	summed, final, stored, special := s.newLabel("summed"), s.newLabel("final"), s.newLabel("stored"), s.newLabel("special")
 	s.c.Label(summed)
+	if few := s.shifted.few; few != nil && s.codes != nil {
+		s.emit("VPERMPS", sum[0], few.codes.down, sum[0])
+	}
 	branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
 	s.c.Label(final)
 	s.round(sum)
