@@ -114,8 +114,9 @@ func (m *bagMax) bitsOf() string {
 
 // storeBest stores the largest.
 func (m *bagMax) storeBest() {
-	for v := 0; v < m.group; v += 2 { // two at a time: narrow types are packed
-		pair := m.best[v:min(v+2, m.group)]
+	step := either(m.shifted.within, 1, 2) // two at a time: narrow types are packed
+	for v := 0; v < m.group; v += step {
+		pair := m.best[v:min(v+step, m.group)]
 		packed := m.packed(pair)
 		to := m.place(v)
 		if m.tail != nil {

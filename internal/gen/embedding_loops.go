@@ -10,7 +10,7 @@ import (
 // sumTile emits the sum of a group of vectors, without factors or with them.
 func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
-	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
+	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil && !s.shifted.within
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	if s.codes != nil {

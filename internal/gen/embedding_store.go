@@ -31,7 +31,7 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	if s.tail != nil || s.shifted.few != nil {
+	if s.tail != nil || s.shifted.few != nil || s.shifted.within {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
@@ -181,6 +181,9 @@ func (s *rowSum) round(sum value) {
 	whole, step := s.group, s.group
 	if s.out != s.compute {
 		step = min(2, whole)
+	}
+	if s.shifted.within {
+		step = 1
 	}
 	for v := 0; v < whole; v += step {
 		s.group = step
