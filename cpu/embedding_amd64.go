@@ -41,6 +41,6 @@ var codeSums = []rowSum{
 	{needs: AVX512, in: tensor.U4, out: tensor.F32, least: 16, unit: 16, codes: sumCodesAVX512U4},
 	{needs: AVX2, in: tensor.S8, out: tensor.F32, least: 8, codes: sumCodesAVX2S8},
 	{needs: AVX2, in: tensor.U8, out: tensor.F32, least: 8, codes: sumCodesAVX2U8},
-	{needs: AVX2, in: tensor.S4, out: tensor.F32, least: 8, unit: 2, codes: sumCodesAVX2S4},
-	{needs: AVX2, in: tensor.U4, out: tensor.F32, least: 8, unit: 2, codes: sumCodesAVX2U4},
+	{needs: AVX2, in: tensor.S4, out: tensor.F32, least: 8, halves: true, codes: sumCodesAVX2S4},
+	{needs: AVX2, in: tensor.U4, out: tensor.F32, least: 8, halves: true, codes: sumCodesAVX2U4},
 }

@@ -12,7 +12,6 @@ import (
 type bagMax struct {
 	needs ISA
 	dtype tensor.DType
-	least int64 // the fewest columns that it takes
 	run   func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		sources *int64, to *byte, apart, columns int, choice *int64, choiceApart int) int
 }
@@ -42,7 +41,7 @@ const longestBag = 1024
 // definition; inParts takes bags of many rows.
 func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum), slow func(*EmbeddingSums)) {
 	whole := m.Columns
-	if whole < b.least || !m.Terms.hasEvenRows() || !m.Out.Contiguous() || m.Choice.P != nil && !m.Choice.hasEvenRows() {
+	if !m.Terms.hasEvenRows() || !m.Out.Contiguous() || m.Choice.P != nil && !m.Choice.hasEvenRows() {
 		whole = 0
 	}
 	m.at = m.EmbeddingSum
@@ -80,7 +79,7 @@ func (b *bagMax) call(e *EmbeddingSum, start []int64, to, choice resultRows, at,
 // in turn: what is largest of all, or the first NaN, is so in its part.
 func largestInParts[C Compute](b *bagMax, e *EmbeddingSum) {
 	for at, width := int64(0), 0; at < e.Columns; at += int64(width) {
-		width = int(blockOf(e.Columns-at, b.least))
+		width = int(min(Block, e.Columns-at))
 		best, v, part := BlockOf[C](e.Scratch, 0, width), BlockOf[C](e.Scratch, 1, width), BlockOf[float64](e.Scratch, 2, width)
 		from, partFrom, start := e.Scratch.Ints(0, width), e.Scratch.Ints(1, width), e.Scratch.Ints(2, 2)
 		found := Span{unsafe.Pointer(&part[0]), e.Out.Stride, b.dtype}

@@ -103,18 +103,27 @@ func (b *codeBags) sumCodes(m *EmbeddingSums) {
 	m.Terms.Size[0], m.Terms.Strides[0] = all.Codes.Rows, codes.RowStride
 	for at := int64(0); at < all.Columns; {
 		column, group := all.Column+at, all.Codes.GroupSize
-		columns := min(group-column%group, all.Columns-at)
+		columns := b.direct.evenColumns(min(group-column%group, all.Columns-at))
 		m.Column, m.Columns, m.Out = column, columns, all.Out.At(at)
 		b.direct.sum(m, sumInChunks[float32], b.inFloats)
 		at += columns
 	}
 }
 
+// evenColumns returns how many of some columns the kernel takes at a time: of an odd number of halves of bytes the last
+// one is taken by itself, unless they are few.
+func (s *rowSum) evenColumns(columns int64) int64 {
+	if s.halves && columns > s.least {
+		return columns &^ 1
+	}
+	return columns
+}
+
 // noZero is the zero point of codes that have none.
 var noZero int32
 
 // callOfCodes is call for columns of one group of codes.
-func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, column, columns int64, mode int) int {
+func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, column, columns int64, mode int) int {
 	c := &e.Codes
 	group := column / c.GroupSize
 	if c.Weight.DType.Packed() {
@@ -128,7 +137,7 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to unsafe.Pointer, 
 		mode |= sumCentred
 	}
 	return s.codes((*byte)(unsafe.Add(c.Weight.P, column)), int(c.Weight.RowStride), unsafe.SliceData(start), len(start)-1,
-		unsafe.SliceData(e.Positions), e.early(), (*byte)(e.Factors.P), (*byte)(to), int(apart), int(columns), mode,
+		unsafe.SliceData(e.Positions), e.early(), (*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode,
 		(*byte)(scale.P), int(c.Scale.RowStride), (*byte)(zero), int(zeroRow))
 }
 
@@ -137,7 +146,7 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 	all := *m
 	tile := WeightTile{WeightRows: m.Codes, Scratch: m.Scratch}
 	rows := weightRun{weightRow: &b.weightRow, WeightTile: &tile}
-	most := min(codeTerms/min(m.Columns, Block), TileSize)
+	most := min(codeTerms/roundUp(min(m.Columns, Block), groupUnit), TileSize)
 	for at := 0; at < all.destinations(); {
 		end := at + 1
 		for end < all.destinations() && end-at < codeBagsAt && all.Start[end+1]-all.Start[at] <= most {
@@ -168,7 +177,7 @@ func (b *codeBags) short(m, all *EmbeddingSums, rows *weightRun, at, end int) {
 	out := m.Out
 	for column := int64(0); column < all.Columns; column += Block {
 		m.Out = out.At(column)
-		b.dequantize(m, all, rows, from, to, column, min(Block, all.Columns-column))
+		b.dequantize(m, all, rows, termTile{from, to, column, min(Block, all.Columns-column)})
 		b.bags(m)
 	}
 }
@@ -186,7 +195,7 @@ func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
 			m.Start = m.Scratch.Ints(codeStarts, 2)
 			m.Start[0], m.Start[1] = 0, to-from
 			m.ByFreq, m.Stream = false, false
-			b.dequantize(m, all, rows, from, to, column, width)
+			b.dequantize(m, all, rows, termTile{from, to, column, width})
 			b.chunk(m)
 		}
 		m.ByFreq, m.Positions = all.ByFreq, all.Positions[begin:end]

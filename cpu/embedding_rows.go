@@ -13,8 +13,9 @@ import (
 type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
-	least   int64 // the fewest columns that it takes; run takes any
+	least   int64 // the fewest columns that chosen takes; the others take any
 	unit    int64 // what their number is a multiple of, if it is not 0
+	halves  bool  // more columns than least are an even number
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
@@ -51,11 +52,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	if s.unit > 0 {
 		whole -= whole % s.unit
 	}
-	least := s.least
-	if s.run != nil && len(m.Ranks) == 0 {
-		least = 1
-	}
-	if whole < least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
+	if len(m.Ranks) > 0 && whole < s.least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
 		whole = 0
 	}
 	if whole < m.Columns {
@@ -133,7 +130,7 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to resultRows, at, columns
 		stride = e.Terms.Strides[0]
 	}
 	if s.codes != nil {
-		return s.callOfCodes(e, start, to.first, to.apart, e.Column+at, columns, mode)
+		return s.callOfCodes(e, start, to, e.Column+at, columns, mode)
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	if len(e.Ranks) > 0 {

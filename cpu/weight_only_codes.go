@@ -86,28 +86,37 @@ func (t *WeightTile) codeBytes(p Packing, row, k, n int64) *byte {
 // weights fills w with the weights of row n from position k on.
 func (r *weightRun) weights(w []float32, n, k int64) {
 	scales, zeros := r.group(n, k, int64(len(w)), 1)
-	weightsOf(w, r.codeBytes(r.packing, n, k, int64(len(w))), r.unsigned, r.GroupSize, k, scales, zeros, r.bytes)
+	codes := codeRun[float32]{r.codeBytes(r.packing, n, k, int64(len(w))), r.unsigned, r.GroupSize, k, scales, zeros}
+	codes.weights(w, r.bytes)
 }
 
-// weightsOf fills w with what codes from position k on of a row stand for: kernel makes what it takes of a group.
-func weightsOf[C Compute](w []C, codes *byte, unsigned bool, group, k int64, scales, zeros []C, kernel func(q *byte, groups, size int, scale, zero, w *C)) {
-	q := unsafe.Pointer(codes)
+// codeRun are codes of a row, from position first on, in groups that have a scale and a zero point each.
+type codeRun[C Compute] struct {
+	codes         *byte
+	unsigned      bool
+	group, first  int64
+	scales, zeros []C
+}
+
+// weights fills w with what codes stand for: kernel makes what it takes of a group.
+func (r *codeRun[C]) weights(w []C, kernel func(q *byte, groups, size int, scale, zero, w *C)) {
+	q := unsafe.Pointer(r.codes)
 	for at, number := 0, 0; at < len(w); {
 		left := len(w) - at
-		size := min(int(group-(k+int64(at))%group), left)
+		size := min(int(r.group-(r.first+int64(at))%r.group), left)
 		groups, kernels := 1, size&^(groupUnit-1)
-		if size == kernels && int64(size) == group {
+		if size == kernels && int64(size) == r.group {
 			groups = left / size
 		}
 		if kernels > 0 {
-			kernel((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[number], &zeros[number], &w[at])
+			kernel((*byte)(unsafe.Add(q, at)), groups, kernels, &r.scales[number], &r.zeros[number], &w[at])
 		}
 		for i := kernels; i < size; i++ {
 			code := C(*(*int8)(unsafe.Add(q, at+i)))
-			if unsigned {
+			if r.unsigned {
 				code = C(*(*uint8)(unsafe.Add(q, at+i)))
 			}
-			w[at+i] = (code - zeros[number]) * scales[number]
+			w[at+i] = (code - r.zeros[number]) * r.scales[number]
 		}
 		at, number = at+groups*size, number+groups
 	}

@@ -116,6 +116,7 @@ func (r *doubleRow) weights(t *WeightTile, w []float64, n, k, size int64) {
 		lo, hi := t.Weight.DType.WholeRange()
 		loadParams(zeros, t.Zero.Row(n, first), areZeroPoints, float64(lo), float64(hi))
 	}
-	weightsOf(w[:size], t.codeBytes(r.packing, n, k, size), r.unsigned, t.GroupSize, k, scales, zeros, r.dequantize)
+	codes := codeRun[float64]{t.codeBytes(r.packing, n, k, size), r.unsigned, t.GroupSize, k, scales, zeros}
+	codes.weights(w[:size], r.dequantize)
 	clear(w[size:])
 }

@@ -24108,45 +24108,34 @@ over149:
 	JMP done1
 
 narrower146:
-	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few188
-
-tile186:
-	MOVQ   DX, 8(SP)
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   to+56(FP), DX
-	IMUL3Q $+4, 8(SP), BX
-	ADDQ   BX, DX
-	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide193
-	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip194
-	IMUL3Q $-2, 8(SP), BX
-	ADDQ   BX, DX
-
-skip194:
-wide193:
+	JLE  one188
+	MOVQ (SP), DX
+	SUBQ $0x00000010, DX
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*4), R9
+	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over192
+	JGE  over191
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result190:
+result189:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many195
+	JGT  many192
 
-few196:
+few193:
 	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty198
+	JGE     empty195
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none199
+	JEQ     none196
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -24157,9 +24146,355 @@ few196:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows201
+	JGE     rows198
 
-row200:
+row197:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPS       32(R9)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row197
+
+rows198:
+	CMPQ R11, SI
+	JGE  rows200
+
+row199:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows200
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows200
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows200
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	VMULPS       (R8)(R12*1), Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       32(R9)(R12*1), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row199
+
+rows200:
+	JMP summed194
+
+none196:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows202
+
+row201:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPS     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPS     32(R9)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row201
+
+rows202:
+	CMPQ R10, SI
+	JGE  rows204
+
+row203:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows204
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows204
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows204
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPS (R8)(R11*1), Y0, Y0
+	VADDPS 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row203
+
+rows204:
+summed194:
+summed205:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special208
+
+final206:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around210
+	VMOVDQU Y0, (DX)
+
+stored209:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around212
+	MOVQ    8(SP), BX
+	VMOVDQU Y1, 32(DX)(BX*4)
+
+stored211:
+stored207:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result189
+	JMP  over191
+
+many192:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany190
+	JMP   few193
+
+around210:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored209
+
+around212:
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored211
+
+special208:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow213
+	VMOVUPS Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored207
+
+narrow213:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip214
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty215
+	SHRQ         $0x03, R10
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty215:
+skip214:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip216
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip217
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	MOVQ      8(SP), BX
+	VPMOVZXWD 16(DX)(BX*2), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip217:
+	VPSRLD       $0x10, Y0, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y0, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y2, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKUSDW    X2, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around219
+	VMOVDQU      X0, (DX)
+
+stored218:
+	VPSRLD       $0x10, Y1, Y0
+	VPAND        all32_1<>+0(SB), Y0, Y0
+	VPADDD       Y1, Y0, Y0
+	VPADDD       all32_7fff<>+0(SB), Y0, Y0
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y0, Y0
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around221
+	MOVQ         8(SP), BX
+	VMOVDQU      X0, 16(DX)(BX*2)
+
+stored220:
+	JMP stored207
+
+skip216:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip222
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip223
+	VCVTPH2PS (DX), Y2
+	VADDPS    Y0, Y2, Y0
+	MOVQ      8(SP), BX
+	VCVTPH2PS 16(DX)(BX*2), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip223:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around225
+	VMOVDQU   X0, (DX)
+
+stored224:
+	VCVTPS2PH $0x00, Y1, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around227
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 16(DX)(BX*2)
+
+stored226:
+	JMP stored207
+
+skip222:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip228
+	VMOVUPS (DX), Y2
+	VADDPS  Y0, Y2, Y0
+	MOVQ    8(SP), BX
+	VMOVUPS 32(DX)(BX*4), Y2
+	VADDPS  Y1, Y2, Y1
+
+skip228:
+	JMP final206
+
+empty195:
+	JMP summed205
+
+around219:
+	VMOVNTDQ X0, (DX)
+	JMP      stored218
+
+around221:
+	VMOVNTDQ X0, 16(DX)
+	JMP      stored220
+
+around225:
+	VMOVNTDQ X0, (DX)
+	JMP      stored224
+
+around227:
+	VMOVNTDQ X0, 16(DX)
+	JMP      stored226
+
+tooMany190:
+	MOVQ DI, results+24(FP)
+
+over191:
+	JMP done1
+
+one188:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few229
+
+tile186:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+4, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JNE    wide234
+	TESTQ  $0x000000c0, mode+80(FP)
+	JEQ    skip235
+	IMUL3Q $-2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip235:
+wide234:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over233
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result231:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many236
+
+few237:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty239
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none240
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows242
+
+row241:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -24171,13 +24506,13 @@ row200:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row200
+	JLT          row241
 
-rows201:
+rows242:
 	CMPQ R11, SI
-	JGE  rows203
+	JGE  rows244
 
-row202:
+row243:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24186,7 +24521,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24195,7 +24530,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24204,7 +24539,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24213,7 +24548,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24222,7 +24557,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24231,7 +24566,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24240,7 +24575,7 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows203
+	JGE          rows244
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -24249,21 +24584,21 @@ row202:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row202
+	JLT          row243
 
-rows203:
-	JMP summed197
+rows244:
+	JMP summed238
 
-none199:
+none240:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows205
+	JGE     rows246
 
-row204:
+row245:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -24272,115 +24607,115 @@ row204:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row204
+	JLT        row245
 
-rows205:
+rows246:
 	CMPQ R10, SI
-	JGE  rows207
+	JGE  rows248
 
-row206:
+row247:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows207
+	JGE    rows248
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPS (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row206
+	JLT    row247
 
-rows207:
-summed197:
-summed208:
+rows248:
+summed238:
+summed249:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special211
+	JNE  special252
 
-final209:
+final250:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around213
+	JNE     around254
 	VMOVDQU Y0, (DX)
 
-stored212:
-stored210:
+stored253:
+stored251:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result190
-	JMP  over192
+	JLT  result231
+	JMP  over233
 
-many195:
+many236:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany191
-	JMP   few196
+	JEQ   tooMany232
+	JMP   few237
 
-around213:
+around254:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored212
+	JMP      stored253
 
-special211:
+special252:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow214
+	JEQ     narrow255
 	VMOVUPS Y0, (DX)
-	JMP     stored210
+	JMP     stored251
 
-narrow214:
+narrow255:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip215
+	JEQ          skip256
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty216
+	JEQ          empty257
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty216:
-skip215:
+empty257:
+skip256:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip217
+	JEQ          skip258
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip259
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24393,7 +24728,7 @@ skip215:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip218:
+skip259:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -24404,17 +24739,17 @@ skip218:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around220
+	JNE          around261
 	VMOVDQU      X0, (DX)
 
-stored219:
-	JMP stored210
+stored260:
+	JMP stored251
 
-skip217:
+skip258:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip221
+	JEQ          skip262
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip222
+	JEQ          skip263
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24426,18 +24761,18 @@ skip217:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip222:
+skip263:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around224
+	JNE       around265
 	VMOVDQU   X0, (DX)
 
-stored223:
-	JMP stored210
+stored264:
+	JMP stored251
 
-skip221:
+skip262:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip225
+	JEQ          skip266
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24449,52 +24784,52 @@ skip221:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip225:
-	JMP final209
+skip266:
+	JMP final250
 
-empty198:
+empty239:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed208
+	JNE     summed249
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow226
+	JNE     narrow267
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around227
+	JNE     around268
 	VMOVDQU Y0, (DX)
-	JMP     stored210
+	JMP     stored251
 
-narrow226:
+narrow267:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around228
+	JNE     around269
 	VMOVDQU X0, (DX)
-	JMP     stored210
+	JMP     stored251
 
-around220:
+around261:
 	VMOVNTDQ X0, (DX)
-	JMP      stored219
+	JMP      stored260
 
-around224:
+around265:
 	VMOVNTDQ X0, (DX)
-	JMP      stored223
+	JMP      stored264
 
-around227:
+around268:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored210
+	JMP      stored251
 
-around228:
+around269:
 	VMOVNTDQ X0, (DX)
-	JMP      stored210
+	JMP      stored251
 
-tooMany191:
+tooMany232:
 	MOVQ DI, results+24(FP)
 
-over192:
+over233:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
 	JNE  tile186
-	JMP  done189
+	JMP  done230
 
-few188:
+few229:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*4), R9
 	VMOVQ        (SP), X0
@@ -24520,34 +24855,34 @@ few188:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JNE          wide232
+	JNE          wide273
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip233
+	JEQ          skip274
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip233:
-wide232:
+skip274:
+wide273:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over231
+	JGE  over272
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result229:
+result270:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many234
+	JGT  many275
 
-few235:
+few276:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty237
+	JGE     empty278
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none238
+	JEQ     none279
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -24558,9 +24893,9 @@ few235:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows240
+	JGE     rows281
 
-row239:
+row280:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -24573,13 +24908,13 @@ row239:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row239
+	JLT          row280
 
-rows240:
+rows281:
 	CMPQ R10, SI
-	JGE  rows242
+	JGE  rows283
 
-row241:
+row282:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24589,7 +24924,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24599,7 +24934,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24609,7 +24944,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24619,7 +24954,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24629,7 +24964,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24639,7 +24974,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24649,7 +24984,7 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows242
+	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -24659,21 +24994,21 @@ row241:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row241
+	JLT          row282
 
-rows242:
-	JMP summed236
+rows283:
+	JMP summed277
 
-none238:
+none279:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows244
+	JGE     rows285
 
-row243:
+row284:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -24683,116 +25018,116 @@ row243:
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row243
+	JLT        row284
 
-rows244:
+rows285:
 	CMPQ R8, SI
-	JGE  rows246
+	JGE  rows287
 
-row245:
+row286:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows246
+	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPS (R9)(R10*1), Y1, Y5
 	VADDPS     Y5, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JLT        row245
+	JLT        row286
 
-rows246:
-summed236:
-summed247:
+rows287:
+summed277:
+summed288:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special250
+	JNE  special291
 
-final248:
+final289:
 	VMASKMOVPS Y0, Y1, (DX)
 
-stored249:
+stored290:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result229
-	JMP  over231
+	JLT  result270
+	JMP  over272
 
-many234:
+many275:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany230
-	JMP   few235
+	JEQ   tooMany271
+	JMP   few276
 
-special250:
+special291:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow251
+	JEQ        narrow292
 	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored249
+	JMP        stored290
 
-narrow251:
+narrow292:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip252
+	JEQ          skip293
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty253
+	JEQ          empty294
 	SHRQ         $0x03, R8
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty253:
-skip252:
+empty294:
+skip293:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip254
+	JEQ          skip295
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip255
+	JEQ          skip296
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24810,7 +25145,7 @@ skip252:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip255:
+skip296:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -24825,13 +25160,13 @@ skip255:
 	LEAQ         (DX), BX
 	ADDQ         16(SP), BX
 	VPEXTRW      $0x00, X5, (BX)
-	JMP          stored249
+	JMP          stored290
 
-skip254:
+skip295:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip256
+	JEQ          skip297
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip257
+	JEQ          skip298
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24848,18 +25183,18 @@ skip254:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip257:
+skip298:
 	VCVTPS2PH  $0x00, Y0, X0
 	VPSHUFB    X4, X0, X5
 	VMASKMOVPS X0, X2, (DX)
 	LEAQ       (DX), BX
 	ADDQ       16(SP), BX
 	VPEXTRW    $0x00, X5, (BX)
-	JMP        stored249
+	JMP        stored290
 
-skip256:
+skip297:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip258
+	JEQ          skip299
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -24871,17 +25206,17 @@ skip256:
 	VMASKMOVPS   (DX), Y1, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip258:
-	JMP final248
+skip299:
+	JMP final289
 
-empty237:
-	JMP summed247
+empty278:
+	JMP summed288
 
-tooMany230:
+tooMany271:
 	MOVQ DI, results+24(FP)
 
-over231:
-done189:
+over272:
+done230:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -24942,18 +25277,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none259
+	JEQ   none300
 	SUBQ  positions+32(FP), CX
 
-none259:
+none300:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile261:
+tile302:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower262
+	JLE     narrower303
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -24962,21 +25297,21 @@ tile261:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over265
+	JGE     over306
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result263:
+result304:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many266
+	JGT  many307
 
-few267:
+few308:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -24986,7 +25321,7 @@ few267:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty268
+	JGE     empty309
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -24998,9 +25333,9 @@ few267:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows270
+	JGE     rows311
 
-row269:
+row310:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25047,13 +25382,13 @@ row269:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row269
+	JLT          row310
 
-rows270:
+rows311:
 	CMPQ R13, SI
-	JGE  rows272
+	JGE  rows313
 
-row271:
+row312:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25094,16 +25429,16 @@ row271:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row271
+	JLT          row312
 
-rows272:
-summed273:
+rows313:
+summed314:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special276
+	JNE  special317
 
-final274:
+final315:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around278
+	JNE     around319
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25114,21 +25449,21 @@ final274:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored277:
-stored275:
+stored318:
+stored316:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result263
-	JMP  over265
+	JLT  result304
+	JMP  over306
 
-many266:
+many307:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany264
-	JMP   few267
+	JEQ   tooMany305
+	JMP   few308
 
-around278:
+around319:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25137,11 +25472,11 @@ around278:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored277
+	JMP      stored318
 
-special276:
+special317:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow279
+	JEQ     narrow320
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25152,14 +25487,14 @@ special276:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored275
+	JMP     stored316
 
-narrow279:
+narrow320:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip280
+	JEQ          skip321
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty281
+	JEQ          empty322
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25173,12 +25508,12 @@ narrow279:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty281:
-skip280:
+empty322:
+skip321:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip282
+	JEQ       skip323
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip283
+	JEQ       skip324
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25206,7 +25541,7 @@ skip280:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip283:
+skip324:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25224,10 +25559,10 @@ skip283:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around285
+	JNE       around326
 	VMOVDQU   Y0, (DX)
 
-stored284:
+stored325:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25245,10 +25580,10 @@ stored284:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around287
+	JNE       around328
 	VMOVDQU   Y0, 32(DX)
 
-stored286:
+stored327:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25266,10 +25601,10 @@ stored286:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around289
+	JNE       around330
 	VMOVDQU   Y0, 64(DX)
 
-stored288:
+stored329:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25287,18 +25622,18 @@ stored288:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around291
+	JNE       around332
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored290:
-	JMP stored275
+stored331:
+	JMP stored316
 
-skip282:
+skip323:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip292
+	JEQ       skip333
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip293
+	JEQ       skip334
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25318,45 +25653,45 @@ skip282:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip293:
+skip334:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around336
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored294:
+stored335:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around297
+	JNE       around338
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored296:
+stored337:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around299
+	JNE       around340
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored298:
+stored339:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around301
+	JNE       around342
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored300:
-	JMP stored275
+stored341:
+	JMP stored316
 
-skip292:
+skip333:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip302
+	JEQ     skip343
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25376,16 +25711,16 @@ skip292:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip302:
-	JMP final274
+skip343:
+	JMP final315
 
-empty268:
+empty309:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed273
+	JNE     summed314
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow303
+	JNE     narrow344
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around304
+	JNE     around345
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25395,55 +25730,55 @@ empty268:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored275
+	JMP     stored316
 
-narrow303:
+narrow344:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around305
+	JNE     around346
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored275
+	JMP     stored316
 
-around285:
+around326:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored284
+	JMP      stored325
 
-around287:
+around328:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored286
+	JMP      stored327
 
-around289:
+around330:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored288
+	JMP      stored329
 
-around291:
+around332:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored290
+	JMP      stored331
 
-around295:
+around336:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored294
+	JMP      stored335
 
-around297:
+around338:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored296
+	JMP      stored337
 
-around299:
+around340:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored298
+	JMP      stored339
 
-around301:
+around342:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored300
+	JMP      stored341
 
-around304:
+around345:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25452,37 +25787,37 @@ around304:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored275
+	JMP      stored316
 
-around305:
+around346:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored275
+	JMP      stored316
 
-tooMany264:
+tooMany305:
 	MOVQ DI, results+24(FP)
 
-over265:
+over306:
 	SUBQ  $0x00000040, (SP)
-	JLE   done260
+	JLE   done301
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide306
+	JNE   wide347
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip307
+	JEQ   skip348
 	ADDQ  $-128, to+72(FP)
 
-skip307:
-wide306:
-	JMP tile261
+skip348:
+wide347:
+	JMP tile302
 
-narrower262:
+narrower303:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower309
+	JLE     narrower350
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25491,21 +25826,21 @@ narrower262:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over312
+	JGE     over353
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result310:
+result351:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many313
+	JGT  many354
 
-few314:
+few355:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25513,7 +25848,7 @@ few314:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty315
+	JGE     empty356
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25525,9 +25860,9 @@ few314:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows317
+	JGE     rows358
 
-row316:
+row357:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25565,13 +25900,13 @@ row316:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row316
+	JLT          row357
 
-rows317:
+rows358:
 	CMPQ R13, SI
-	JGE  rows319
+	JGE  rows360
 
-row318:
+row359:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25604,16 +25939,16 @@ row318:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row318
+	JLT          row359
 
-rows319:
-summed320:
+rows360:
+summed361:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special323
+	JNE  special364
 
-final321:
+final362:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around325
+	JNE     around366
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25622,32 +25957,32 @@ final321:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored324:
-stored322:
+stored365:
+stored363:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result310
-	JMP  over312
+	JLT  result351
+	JMP  over353
 
-many313:
+many354:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany311
-	JMP   few314
+	JEQ   tooMany352
+	JMP   few355
 
-around325:
+around366:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored324
+	JMP      stored365
 
-special323:
+special364:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow326
+	JEQ     narrow367
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25656,14 +25991,14 @@ special323:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored322
+	JMP     stored363
 
-narrow326:
+narrow367:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip327
+	JEQ          skip368
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty328
+	JEQ          empty369
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -25675,12 +26010,12 @@ narrow326:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty328:
-skip327:
+empty369:
+skip368:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip329
+	JEQ       skip370
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip330
+	JEQ       skip371
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -25702,7 +26037,7 @@ skip327:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip330:
+skip371:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -25720,10 +26055,10 @@ skip330:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around332
+	JNE       around373
 	VMOVDQU   Y0, (DX)
 
-stored331:
+stored372:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25741,10 +26076,10 @@ stored331:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around334
+	JNE       around375
 	VMOVDQU   Y0, 32(DX)
 
-stored333:
+stored374:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25762,18 +26097,18 @@ stored333:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around336
+	JNE       around377
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored335:
-	JMP stored322
+stored376:
+	JMP stored363
 
-skip329:
+skip370:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip337
+	JEQ       skip378
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip338
+	JEQ       skip379
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -25789,37 +26124,37 @@ skip329:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip338:
+skip379:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around340
+	JNE       around381
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored339:
+stored380:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around342
+	JNE       around383
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored341:
+stored382:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around344
+	JNE       around385
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored343:
-	JMP stored322
+stored384:
+	JMP stored363
 
-skip337:
+skip378:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip345
+	JEQ     skip386
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -25835,16 +26170,16 @@ skip337:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip345:
-	JMP final321
+skip386:
+	JMP final362
 
-empty315:
+empty356:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed320
+	JNE     summed361
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow346
+	JNE     narrow387
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around347
+	JNE     around388
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25852,69 +26187,69 @@ empty315:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored322
+	JMP     stored363
 
-narrow346:
+narrow387:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around348
+	JNE     around389
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored322
+	JMP     stored363
 
-around332:
+around373:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored331
+	JMP      stored372
 
-around334:
+around375:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored333
+	JMP      stored374
 
-around336:
+around377:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored335
+	JMP      stored376
 
-around340:
+around381:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored339
+	JMP      stored380
 
-around342:
+around383:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored341
+	JMP      stored382
 
-around344:
+around385:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored343
+	JMP      stored384
 
-around347:
+around388:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored322
+	JMP      stored363
 
-around348:
+around389:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored322
+	JMP      stored363
 
-tooMany311:
+tooMany352:
 	MOVQ DI, results+24(FP)
 
-over312:
-	JMP done260
+over353:
+	JMP done301
 
-narrower309:
+narrower350:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower350
+	JLE     narrower391
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -25923,27 +26258,27 @@ narrower309:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over353
+	JGE     over394
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result351:
+result392:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many354
+	JGT  many395
 
-few355:
+few396:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty356
+	JGE     empty397
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25955,9 +26290,9 @@ few355:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows358
+	JGE     rows399
 
-row357:
+row398:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25986,13 +26321,13 @@ row357:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row357
+	JLT          row398
 
-rows358:
+rows399:
 	CMPQ R13, SI
-	JGE  rows360
+	JGE  rows401
 
-row359:
+row400:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26017,60 +26352,60 @@ row359:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row359
+	JLT          row400
 
-rows360:
-summed361:
+rows401:
+summed402:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special364
+	JNE  special405
 
-final362:
+final403:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around366
+	JNE     around407
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored365:
-stored363:
+stored406:
+stored404:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result392
+	JMP  over394
 
-many354:
+many395:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany352
-	JMP   few355
+	JEQ   tooMany393
+	JMP   few396
 
-around366:
+around407:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored365
+	JMP      stored406
 
-special364:
+special405:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow367
+	JEQ     narrow408
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored363
+	JMP     stored404
 
-narrow367:
+narrow408:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip368
+	JEQ          skip409
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty369
+	JEQ          empty410
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26080,12 +26415,12 @@ narrow367:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty369:
-skip368:
+empty410:
+skip409:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip370
+	JEQ       skip411
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip371
+	JEQ       skip412
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26101,7 +26436,7 @@ skip368:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip371:
+skip412:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26119,10 +26454,10 @@ skip371:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around373
+	JNE       around414
 	VMOVDQU   Y0, (DX)
 
-stored372:
+stored413:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26140,18 +26475,18 @@ stored372:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around375
+	JNE       around416
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored374:
-	JMP stored363
+stored415:
+	JMP stored404
 
-skip370:
+skip411:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip376
+	JEQ       skip417
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip377
+	JEQ       skip418
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26163,29 +26498,29 @@ skip370:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip377:
+skip418:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around379
+	JNE       around420
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored378:
+stored419:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around381
+	JNE       around422
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored380:
-	JMP stored363
+stored421:
+	JMP stored404
 
-skip376:
+skip417:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip382
+	JEQ     skip423
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26197,71 +26532,71 @@ skip376:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip382:
-	JMP final362
+skip423:
+	JMP final403
 
-empty356:
+empty397:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed361
+	JNE     summed402
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow383
+	JNE     narrow424
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around384
+	JNE     around425
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored363
+	JMP     stored404
 
-narrow383:
+narrow424:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around385
+	JNE     around426
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored363
+	JMP     stored404
 
-around373:
+around414:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored372
+	JMP      stored413
 
-around375:
+around416:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored374
+	JMP      stored415
 
-around379:
+around420:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored378
+	JMP      stored419
 
-around381:
+around422:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored380
+	JMP      stored421
 
-around384:
+around425:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored363
+	JMP      stored404
 
-around385:
+around426:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored363
+	JMP      stored404
 
-tooMany352:
+tooMany393:
 	MOVQ DI, results+24(FP)
 
-over353:
-	JMP done260
+over394:
+	JMP done301
 
-narrower350:
+narrower391:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower387
+	JLT     narrower428
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26271,35 +26606,35 @@ narrower350:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JNE     wide391
+	JNE     wide432
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip392
+	JEQ     skip433
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip392:
-wide391:
+skip433:
+wide432:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over390
+	JGE  over431
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result388:
+result429:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many393
+	JGT  many434
 
-few394:
+few435:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty395
+	JGE     empty436
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26311,9 +26646,9 @@ few394:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows397
+	JGE     rows438
 
-row396:
+row437:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26333,13 +26668,13 @@ row396:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row396
+	JLT          row437
 
-rows397:
+rows438:
 	CMPQ R12, SI
-	JGE  rows399
+	JGE  rows440
 
-row398:
+row439:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26356,7 +26691,7 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows399
+	JGE          rows440
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26373,7 +26708,7 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows399
+	JGE          rows440
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26390,7 +26725,7 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows399
+	JGE          rows440
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26407,51 +26742,51 @@ row398:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row398
+	JLT          row439
 
-rows399:
-summed400:
+rows440:
+summed441:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special403
+	JNE  special444
 
-final401:
+final442:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around405
+	JNE     around446
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored404:
-stored402:
+stored445:
+stored443:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result388
-	JMP  over390
+	JLT  result429
+	JMP  over431
 
-many393:
+many434:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany389
-	JMP   few394
+	JEQ   tooMany430
+	JMP   few435
 
-around405:
+around446:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored404
+	JMP      stored445
 
-special403:
+special444:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow406
+	JEQ     narrow447
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored402
+	JMP     stored443
 
-narrow406:
+narrow447:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip407
+	JEQ          skip448
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty408
+	JEQ          empty449
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26459,12 +26794,12 @@ narrow406:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty408:
-skip407:
+empty449:
+skip448:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip409
+	JEQ          skip450
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip410
+	JEQ          skip451
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26485,7 +26820,7 @@ skip407:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip410:
+skip451:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26503,17 +26838,17 @@ skip410:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around412
+	JNE       around453
 	VMOVDQU   Y0, (DX)
 
-stored411:
-	JMP stored402
+stored452:
+	JMP stored443
 
-skip409:
+skip450:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip413
+	JEQ          skip454
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip414
+	JEQ          skip455
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26532,20 +26867,20 @@ skip409:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip414:
+skip455:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around416
+	JNE       around457
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored415:
-	JMP stored402
+stored456:
+	JMP stored443
 
-skip413:
+skip454:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip417
+	JEQ          skip458
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26564,88 +26899,88 @@ skip413:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip417:
-	JMP final401
+skip458:
+	JMP final442
 
-empty395:
+empty436:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed400
+	JNE     summed441
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow418
+	JNE     narrow459
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around419
+	JNE     around460
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored402
+	JMP     stored443
 
-narrow418:
+narrow459:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around420
+	JNE     around461
 	VMOVDQU Y0, (DX)
-	JMP     stored402
+	JMP     stored443
 
-around412:
+around453:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored411
+	JMP      stored452
 
-around416:
+around457:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored415
+	JMP      stored456
 
-around419:
+around460:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored402
+	JMP      stored443
 
-around420:
+around461:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored402
+	JMP      stored443
 
-tooMany389:
+tooMany430:
 	MOVQ DI, results+24(FP)
 
-over390:
-	JMP done260
+over431:
+	JMP done301
 
-narrower387:
+narrower428:
 	XORQ DX, DX
 
-tile421:
+tile462:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*4), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JNE    wide428
+	JNE    wide469
 	TESTQ  $0x000000c0, mode+96(FP)
-	JEQ    skip429
+	JEQ    skip470
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip429:
-wide428:
+skip470:
+wide469:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over427
+	JGE  over468
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result425:
+result466:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many430
+	JGT  many471
 
-few431:
+few472:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty432
+	JGE     empty473
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26657,9 +26992,9 @@ few431:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows434
+	JGE     rows475
 
-row433:
+row474:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26675,13 +27010,13 @@ row433:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row433
+	JLT          row474
 
-rows434:
+rows475:
 	CMPQ R13, SI
-	JGE  rows436
+	JGE  rows477
 
-row435:
+row476:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26694,7 +27029,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26707,7 +27042,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26720,7 +27055,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26733,7 +27068,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26746,7 +27081,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26759,7 +27094,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26772,7 +27107,7 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows436
+	JGE          rows477
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26785,60 +27120,60 @@ row435:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row435
+	JLT          row476
 
-rows436:
-summed437:
+rows477:
+summed478:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special440
+	JNE  special481
 
-final438:
+final479:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around442
+	JNE     around483
 	VMOVDQU Y0, (DX)
 
-stored441:
-stored439:
+stored482:
+stored480:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result425
-	JMP  over427
+	JLT  result466
+	JMP  over468
 
-many430:
+many471:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany426
-	JMP   few431
+	JEQ   tooMany467
+	JMP   few472
 
-around442:
+around483:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored441
+	JMP      stored482
 
-special440:
+special481:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow443
+	JEQ     narrow484
 	VMOVUPS Y0, (DX)
-	JMP     stored439
+	JMP     stored480
 
-narrow443:
+narrow484:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip444
+	JEQ          skip485
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty445
+	JEQ          empty486
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty445:
-skip444:
+empty486:
+skip485:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip446
+	JEQ          skip487
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip447
+	JEQ          skip488
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26851,7 +27186,7 @@ skip444:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip447:
+skip488:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -26862,17 +27197,17 @@ skip447:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around449
+	JNE          around490
 	VMOVDQU      X0, (DX)
 
-stored448:
-	JMP stored439
+stored489:
+	JMP stored480
 
-skip446:
+skip487:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip450
+	JEQ          skip491
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip451
+	JEQ          skip492
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26884,18 +27219,18 @@ skip446:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip451:
+skip492:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around453
+	JNE       around494
 	VMOVDQU   X0, (DX)
 
-stored452:
-	JMP stored439
+stored493:
+	JMP stored480
 
-skip450:
+skip491:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip495
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -26907,51 +27242,51 @@ skip450:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip454:
-	JMP final438
+skip495:
+	JMP final479
 
-empty432:
+empty473:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed437
+	JNE     summed478
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow455
+	JNE     narrow496
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around456
+	JNE     around497
 	VMOVDQU Y0, (DX)
-	JMP     stored439
+	JMP     stored480
 
-narrow455:
+narrow496:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around457
+	JNE     around498
 	VMOVDQU X0, (DX)
-	JMP     stored439
+	JMP     stored480
 
-around449:
+around490:
 	VMOVNTDQ X0, (DX)
-	JMP      stored448
+	JMP      stored489
 
-around453:
+around494:
 	VMOVNTDQ X0, (DX)
-	JMP      stored452
+	JMP      stored493
 
-around456:
+around497:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored439
+	JMP      stored480
 
-around457:
+around498:
 	VMOVNTDQ X0, (DX)
-	JMP      stored439
+	JMP      stored480
 
-tooMany426:
+tooMany467:
 	MOVQ DI, results+24(FP)
 
-over427:
+over468:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile421
+	JNE  tile462
 
-done260:
+done301:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26961,7 +27296,7 @@ done260:
 
 // func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -26974,18 +27309,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none458
+	JEQ   none499
 	SUBQ  CX, DX
 
-none458:
+none499:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile460:
+tile501:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower461
+	JLE     narrower502
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -26994,17 +27329,17 @@ tile460:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over464
+	JGE     over505
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result462:
+result503:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty465
+	JGE     empty506
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27021,9 +27356,9 @@ result462:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows468
+	JGE     rows509
 
-row467:
+row508:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27057,13 +27392,13 @@ row467:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row467
+	JLT        row508
 
-rows468:
+rows509:
 	CMPQ R11, DI
-	JGE  rows470
+	JGE  rows511
 
-row469:
+row510:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -27093,9 +27428,9 @@ row469:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row469
+	JLT       row510
 
-rows470:
+rows511:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	MOVQ         8(SP), R11
@@ -27103,7 +27438,7 @@ rows470:
 	VMOVUPS      Y3, 96(BX)(R11*4)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none471
+	JEQ          none512
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27158,10 +27493,10 @@ rows470:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none471:
-	JMP stored466
+none512:
+	JMP stored507
 
-empty465:
+empty506:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27173,7 +27508,7 @@ empty465:
 	VMOVUPS Y2, 64(BX)(SI*4)
 	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none472
+	JEQ     none513
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27196,27 +27531,27 @@ empty465:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 224(SI)(R11*8)
 
-none472:
-stored466:
+none513:
+stored507:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result462
-	JMP  over464
+	JLT  result503
+	JMP  over505
 	MOVQ R8, results+24(FP)
 
-over464:
+over505:
 	SUBQ $0x00000020, (SP)
-	JLE  done459
+	JLE  done500
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile460
+	JMP  tile501
 
-narrower461:
+narrower502:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower474
+	JLT     narrower515
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -27227,17 +27562,17 @@ narrower461:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over477
+	JGE     over518
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result475:
+result516:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty478
+	JGE     empty519
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27250,9 +27585,9 @@ result475:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows481
+	JGE     rows522
 
-row480:
+row521:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -27273,13 +27608,13 @@ row480:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row480
+	JLT        row521
 
-rows481:
+rows522:
 	CMPQ R9, DI
-	JGE  rows483
+	JGE  rows524
 
-row482:
+row523:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27297,7 +27632,7 @@ row482:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows483
+	JGE       rows524
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27315,7 +27650,7 @@ row482:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows483
+	JGE       rows524
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27333,7 +27668,7 @@ row482:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows483
+	JGE       rows524
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27351,14 +27686,14 @@ row482:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row482
+	JLT       row523
 
-rows483:
+rows524:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none484
+	JEQ          none525
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -27393,17 +27728,17 @@ rows483:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none484:
-	JMP stored479
+none525:
+	JMP stored520
 
-empty478:
+empty519:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none485
+	JEQ     none526
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27422,23 +27757,241 @@ empty478:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 96(SI)(R9*8)
 
-none485:
-stored479:
+none526:
+stored520:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result475
-	JMP  over477
+	JLT  result516
+	JMP  over518
 	MOVQ R8, results+24(FP)
 
-over477:
-	JMP done459
+over518:
+	JMP done500
 
-narrower474:
+narrower515:
+	CMPQ (SP), $0x00000008
+	JLE  one529
+	MOVQ (SP), BX
+	SUBQ $0x00000010, BX
+	MOVQ BX, 8(SP)
+	LEAQ (R9)(BX*4), R10
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over532
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result530:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty533
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows536
+
+row535:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPS    (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPS    32(R10)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row535
+
+rows536:
+	CMPQ R11, DI
+	JGE  rows538
+
+row537:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows538
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows538
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows538
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPS   (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VMOVUPS   32(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row537
+
+rows538:
+	VMOVUPS      Y0, (BX)
+	MOVQ         8(SP), R11
+	VMOVUPS      Y1, 32(BX)(R11*4)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none539
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)(R12*8)
+
+none539:
+	JMP stored534
+
+empty533:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	VMOVUPS Y0, (BX)
+	MOVQ    8(SP), SI
+	VMOVUPS Y1, 32(BX)(SI*4)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none540
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	VMOVUPD Y9, 32(SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 64(SI)(R11*8)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 96(SI)(R11*8)
+
+none540:
+stored534:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result530
+	JMP  over532
+	MOVQ R8, results+24(FP)
+
+over532:
+	JMP done500
+
+one529:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few541
 
-tile486:
+tile527:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*4), R10
 	MOVQ   to+56(FP), BX
@@ -27446,17 +27999,17 @@ tile486:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over492
+	JGE    over545
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result490:
+result543:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty493
+	JGE     empty546
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -27467,9 +28020,9 @@ result490:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows496
+	JGE     rows549
 
-row495:
+row548:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27484,13 +28037,13 @@ row495:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row495
+	JLT        row548
 
-rows496:
+rows549:
 	CMPQ R11, DI
-	JGE  rows498
+	JGE  rows551
 
-row497:
+row550:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27502,7 +28055,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27514,7 +28067,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27526,7 +28079,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27538,7 +28091,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27550,7 +28103,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27562,7 +28115,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27574,7 +28127,7 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows498
+	JGE       rows551
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -27586,13 +28139,13 @@ row497:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row497
+	JLT       row550
 
-rows498:
+rows551:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none499
+	JEQ          none552
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27615,15 +28168,15 @@ rows498:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none499:
-	JMP stored494
+none552:
+	JMP stored547
 
-empty493:
+empty546:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none500
+	JEQ     none553
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27638,23 +28191,263 @@ empty493:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 32(SI)(R11*8)
 
-none500:
-stored494:
+none553:
+stored547:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result490
-	JMP  over492
+	JLT  result543
+	JMP  over545
 	MOVQ R8, results+24(FP)
 
-over492:
+over545:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile486
+	JNE  tile527
+	JMP  done542
 
-done459:
+few541:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*4), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X0
+	VPCMPEQW     numbers16<>+0(SB), X0, X0
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X0
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+4, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over556
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result554:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty557
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows560
+
+row559:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row559
+
+rows560:
+	CMPQ R9, DI
+	JGE  rows562
+
+row561:
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows562
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPS (R10)(R11*1), Y1, Y2
+	VCMPPS     $0x07, Y0, Y0, Y5
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y5, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JLT        row561
+
+rows562:
+	VMASKMOVPS   Y0, Y1, (BX)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none563
+	MOVQ         columns+72(FP), R9
+	SUBQ         (SP), R9
+	SHLQ         $0x03, R9
+	ADDQ         choice+80(FP), R9
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, R9
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y4, X2
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VPGATHERDQ   Y3, (SI)(X2*8), Y0
+	VEXTRACTI128 $0x00, Y1, X2
+	VPMOVSXDQ    X2, Y2
+	VMASKMOVPD   Y0, Y2, (R9)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y4, X2
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VPGATHERDQ   Y3, (SI)(X2*8), Y0
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVSXDQ    X2, Y2
+	VMASKMOVPD   Y0, Y2, 32(R9)(R11*8)
+
+none563:
+	JMP stored558
+
+empty557:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VMASKMOVPS   Y0, Y1, (BX)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none564
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R9
+	SUBQ         start+16(FP), R9
+	SHRQ         $0x03, R9
+	IMULQ        choiceApart+88(FP), R9
+	ADDQ         R9, SI
+	MOVQ         8(SP), R9
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R9*8)
+	MOVQ         8(SP), R9
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R9*8)
+
+none564:
+stored558:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result554
+	JMP  over556
+	MOVQ R8, results+24(FP)
+
+over556:
+done542:
+done500:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27705,7 +28498,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none501
+	JEQ     none565
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -27715,7 +28508,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none501:
+none565:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -27763,11 +28556,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole502
+	JGE    whole566
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole502:
+whole566:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27777,11 +28570,11 @@ whole502:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole503
+	JGE        whole567
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole503:
+whole567:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27790,11 +28583,11 @@ whole503:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole504
+	JGE     whole568
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole504:
+whole568:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27804,11 +28597,11 @@ whole504:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole505
+	JGE        whole569
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole505:
+whole569:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27817,11 +28610,11 @@ whole505:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole506
+	JGE     whole570
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole506:
+whole570:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27831,11 +28624,11 @@ whole506:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole507
+	JGE        whole571
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole507:
+whole571:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -27844,11 +28637,11 @@ whole507:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole508
+	JGE     whole572
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole508:
+whole572:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -27858,11 +28651,11 @@ whole508:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole509
+	JGE        whole573
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole509:
+whole573:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28976,36 +29769,34 @@ over93:
 	JMP done1
 
 narrower90:
-	XORQ DX, DX
 	CMPQ (SP), $0x00000004
-	JLT  few120
+	JLE  one120
+	MOVQ (SP), DX
+	SUBQ $0x00000008, DX
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*8), R9
+	MOVQ to+56(FP), DX
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over123
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
 
-tile118:
-	MOVQ   DX, 8(SP)
-	LEAQ   (R8)(DX*8), R9
-	MOVQ   to+56(FP), DX
-	IMUL3Q $+8, 8(SP), BX
-	ADDQ   BX, DX
-	MOVQ   start+16(FP), DI
-	CMPQ   DI, results+24(FP)
-	JGE    over124
-	MOVQ   (DI), BX
-	LEAQ   (CX)(BX*8), BX
-
-result122:
+result121:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many125
+	JGT  many124
 
-few126:
+few125:
 	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty128
+	JGE     empty127
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none128
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x00, R10
@@ -29016,9 +29807,258 @@ few126:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows131
+	JGE     rows130
 
-row130:
+row129:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VMULPD       32(R9)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row129
+
+rows130:
+	CMPQ R11, SI
+	JGE  rows132
+
+row131:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows132
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows132
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows132
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSD (R10), Y2
+	ADDQ         $0x00000008, R10
+	VMULPD       (R8)(R12*1), Y2, Y3
+	VADDPD       Y3, Y0, Y0
+	VMULPD       32(R9)(R12*1), Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row131
+
+rows132:
+	JMP summed126
+
+none128:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows134
+
+row133:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VADDPD     (R8)(R11*1), Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VADDPD     32(R9)(R11*1), Y1, Y1
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row133
+
+rows134:
+	CMPQ R10, SI
+	JGE  rows136
+
+row135:
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows136
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows136
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JGE    rows136
+	MOVQ   (R10), R11
+	IMULQ  AX, R11
+	VADDPD (R8)(R11*1), Y0, Y0
+	VADDPD 32(R9)(R11*1), Y1, Y1
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row135
+
+rows136:
+summed126:
+summed137:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special140
+
+final138:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around142
+	VMOVDQU Y0, (DX)
+
+stored141:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around144
+	MOVQ    8(SP), BX
+	VMOVDQU Y1, 32(DX)(BX*8)
+
+stored143:
+stored139:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result121
+	JMP  over123
+
+many124:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany122
+	JMP   few125
+
+around142:
+	VMOVNTDQ Y0, (DX)
+	JMP      stored141
+
+around144:
+	VMOVNTDQ Y1, 32(DX)
+	JMP      stored143
+
+special140:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow145
+	VMOVUPD Y0, (DX)
+	MOVQ    8(SP), BX
+	VMOVUPD Y1, 32(DX)(BX*8)
+	JMP     stored139
+
+narrow145:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip146
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty147
+	SHRQ         $0x03, R10
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   R10, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
+
+empty147:
+skip146:
+	TESTQ   $0x00000001, mode+80(FP)
+	JEQ     skip148
+	VMOVUPD (DX), Y2
+	VADDPD  Y0, Y2, Y0
+	MOVQ    8(SP), BX
+	VMOVUPD 32(DX)(BX*8), Y2
+	VADDPD  Y1, Y2, Y1
+
+skip148:
+	JMP final138
+
+empty127:
+	JMP summed137
+
+tooMany122:
+	MOVQ DI, results+24(FP)
+
+over123:
+	JMP done1
+
+one120:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000004
+	JLT  few149
+
+tile118:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*8), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+8, 8(SP), BX
+	ADDQ   BX, DX
+	MOVQ   start+16(FP), DI
+	CMPQ   DI, results+24(FP)
+	JGE    over153
+	MOVQ   (DI), BX
+	LEAQ   (CX)(BX*8), BX
+
+result151:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many154
+
+few155:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty157
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none158
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x00, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows160
+
+row159:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -29030,13 +30070,13 @@ row130:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row130
+	JLT          row159
 
-rows131:
+rows160:
 	CMPQ R11, SI
-	JGE  rows133
+	JGE  rows162
 
-row132:
+row161:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29045,7 +30085,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29054,7 +30094,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29063,7 +30103,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29072,7 +30112,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29081,7 +30121,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29090,7 +30130,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29099,7 +30139,7 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows133
+	JGE          rows162
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSD (R10), Y1
@@ -29108,21 +30148,21 @@ row132:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row132
+	JLT          row161
 
-rows133:
-	JMP summed127
+rows162:
+	JMP summed156
 
-none129:
+none158:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows135
+	JGE     rows164
 
-row134:
+row163:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
@@ -29131,113 +30171,113 @@ row134:
 	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row134
+	JLT        row163
 
-rows135:
+rows164:
 	CMPQ R10, SI
-	JGE  rows137
+	JGE  rows166
 
-row136:
+row165:
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JGE    rows137
+	JGE    rows166
 	MOVQ   (R10), R11
 	IMULQ  AX, R11
 	VADDPD (R9)(R11*1), Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row136
+	JLT    row165
 
-rows137:
-summed127:
-summed138:
+rows166:
+summed156:
+summed167:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special141
+	JNE  special170
 
-final139:
+final168:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around143
+	JNE     around172
 	VMOVDQU Y0, (DX)
 
-stored142:
-stored140:
+stored171:
+stored169:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result122
-	JMP  over124
+	JLT  result151
+	JMP  over153
 
-many125:
+many154:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany123
-	JMP   few126
+	JEQ   tooMany152
+	JMP   few155
 
-around143:
+around172:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored142
+	JMP      stored171
 
-special141:
+special170:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow144
+	JEQ     narrow173
 	VMOVUPD Y0, (DX)
-	JMP     stored140
+	JMP     stored169
 
-narrow144:
+narrow173:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip145
+	JEQ          skip174
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty146
+	JEQ          empty175
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty146:
-skip145:
+empty175:
+skip174:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip147
+	JEQ          skip176
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -29249,32 +30289,32 @@ skip145:
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip147:
-	JMP final139
+skip176:
+	JMP final168
 
-empty128:
+empty157:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed138
+	JNE     summed167
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around148
+	JNE     around177
 	VMOVDQU Y0, (DX)
-	JMP     stored140
+	JMP     stored169
 
-around148:
+around177:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored140
+	JMP      stored169
 
-tooMany123:
+tooMany152:
 	MOVQ DI, results+24(FP)
 
-over124:
+over153:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
 	JNE  tile118
-	JMP  done121
+	JMP  done150
 
-few120:
+few149:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*8), R9
 	VMOVQ        (SP), X0
@@ -29285,24 +30325,24 @@ few120:
 	ADDQ         BX, DX
 	MOVQ         start+16(FP), DI
 	CMPQ         DI, results+24(FP)
-	JGE          over151
+	JGE          over180
 	MOVQ         (DI), BX
 	LEAQ         (CX)(BX*8), BX
 
-result149:
+result178:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many152
+	JGT  many181
 
-few153:
+few182:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty155
+	JGE     empty184
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none156
+	JEQ     none185
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x00, R8
@@ -29313,9 +30353,9 @@ few153:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows158
+	JGE     rows187
 
-row157:
+row186:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -29328,13 +30368,13 @@ row157:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row157
+	JLT          row186
 
-rows158:
+rows187:
 	CMPQ R10, SI
-	JGE  rows160
+	JGE  rows189
 
-row159:
+row188:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29344,7 +30384,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29354,7 +30394,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29364,7 +30404,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29374,7 +30414,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29384,7 +30424,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29394,7 +30434,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29404,7 +30444,7 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows160
+	JGE          rows189
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSD (R8), Y2
@@ -29414,21 +30454,21 @@ row159:
 	VADDPD       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row159
+	JLT          row188
 
-rows160:
-	JMP summed154
+rows189:
+	JMP summed183
 
-none156:
+none185:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000080, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows162
+	JGE     rows191
 
-row161:
+row190:
 	MOVQ       128(R8), R11
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
@@ -29438,114 +30478,114 @@ row161:
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row161
+	JLT        row190
 
-rows162:
+rows191:
 	CMPQ R8, SI
-	JGE  rows164
+	JGE  rows193
 
-row163:
+row192:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JGE        rows164
+	JGE        rows193
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
 	VMASKMOVPD (R9)(R10*1), Y1, Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
-	JLT        row163
+	JLT        row192
 
-rows164:
-summed154:
-summed165:
+rows193:
+summed183:
+summed194:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special168
+	JNE  special197
 
-final166:
+final195:
 	VMASKMOVPD Y0, Y1, (DX)
 
-stored167:
+stored196:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result149
-	JMP  over151
+	JLT  result178
+	JMP  over180
 
-many152:
+many181:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany150
-	JMP   few153
+	JEQ   tooMany179
+	JMP   few182
 
-special168:
+special197:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow169
+	JEQ        narrow198
 	VMASKMOVPD Y0, Y1, (DX)
-	JMP        stored167
+	JMP        stored196
 
-narrow169:
+narrow198:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip170
+	JEQ          skip199
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty171
+	JEQ          empty200
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 
-empty171:
-skip170:
+empty200:
+skip199:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip172
+	JEQ          skip201
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -29557,17 +30597,17 @@ skip170:
 	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
-skip172:
-	JMP final166
+skip201:
+	JMP final195
 
-empty155:
-	JMP summed165
+empty184:
+	JMP summed194
 
-tooMany150:
+tooMany179:
 	MOVQ DI, results+24(FP)
 
-over151:
-done121:
+over180:
+done150:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -29596,18 +30636,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none173
+	JEQ   none202
 	SUBQ  positions+32(FP), CX
 
-none173:
+none202:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile175:
+tile204:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower176
+	JLE     narrower205
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -29616,21 +30656,21 @@ tile175:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over179
+	JGE     over208
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result177:
+result206:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many180
+	JGT  many209
 
-few181:
+few210:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29640,7 +30680,7 @@ few181:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty182
+	JGE     empty211
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29652,9 +30692,9 @@ few181:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows184
+	JGE     rows213
 
-row183:
+row212:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29709,13 +30749,13 @@ row183:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row183
+	JLT          row212
 
-rows184:
+rows213:
 	CMPQ R13, SI
-	JGE  rows186
+	JGE  rows215
 
-row185:
+row214:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -29764,16 +30804,16 @@ row185:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row185
+	JLT          row214
 
-rows186:
-summed187:
+rows215:
+summed216:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special190
+	JNE  special219
 
-final188:
+final217:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around192
+	JNE     around221
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -29784,21 +30824,21 @@ final188:
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
 
-stored191:
-stored189:
+stored220:
+stored218:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result177
-	JMP  over179
+	JLT  result206
+	JMP  over208
 
-many180:
+many209:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany178
-	JMP   few181
+	JEQ   tooMany207
+	JMP   few210
 
-around192:
+around221:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -29807,11 +30847,11 @@ around192:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored191
+	JMP      stored220
 
-special190:
+special219:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow193
+	JEQ     narrow222
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -29822,14 +30862,14 @@ special190:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored189
+	JMP     stored218
 
-narrow193:
+narrow222:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip194
+	JEQ          skip223
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty195
+	JEQ          empty224
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -29843,10 +30883,10 @@ narrow193:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty195:
-skip194:
+empty224:
+skip223:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip196
+	JEQ     skip225
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -29866,14 +30906,14 @@ skip194:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip196:
-	JMP final188
+skip225:
+	JMP final217
 
-empty182:
+empty211:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed187
+	JNE     summed216
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around197
+	JNE     around226
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -29883,9 +30923,9 @@ empty182:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored189
+	JMP     stored218
 
-around197:
+around226:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -29894,22 +30934,22 @@ around197:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored189
+	JMP      stored218
 
-tooMany178:
+tooMany207:
 	MOVQ DI, results+24(FP)
 
-over179:
+over208:
 	SUBQ $0x00000020, (SP)
-	JLE  done174
+	JLE  done203
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile175
+	JMP  tile204
 
-narrower176:
+narrower205:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower199
+	JLE     narrower228
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -29918,21 +30958,21 @@ narrower176:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over202
+	JGE     over231
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result200:
+result229:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many203
+	JGT  many232
 
-few204:
+few233:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -29940,7 +30980,7 @@ few204:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty205
+	JGE     empty234
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -29952,9 +30992,9 @@ few204:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows207
+	JGE     rows236
 
-row206:
+row235:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -29998,13 +31038,13 @@ row206:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row206
+	JLT          row235
 
-rows207:
+rows236:
 	CMPQ R13, SI
-	JGE  rows209
+	JGE  rows238
 
-row208:
+row237:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30043,16 +31083,16 @@ row208:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row208
+	JLT          row237
 
-rows209:
-summed210:
+rows238:
+summed239:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special213
+	JNE  special242
 
-final211:
+final240:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around215
+	JNE     around244
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -30061,32 +31101,32 @@ final211:
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
 
-stored214:
-stored212:
+stored243:
+stored241:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result229
+	JMP  over231
 
-many203:
+many232:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany201
-	JMP   few204
+	JEQ   tooMany230
+	JMP   few233
 
-around215:
+around244:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored214
+	JMP      stored243
 
-special213:
+special242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow216
+	JEQ     narrow245
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30095,14 +31135,14 @@ special213:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored212
+	JMP     stored241
 
-narrow216:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip217
+	JEQ          skip246
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty218
+	JEQ          empty247
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -30114,10 +31154,10 @@ narrow216:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty218:
-skip217:
+empty247:
+skip246:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip219
+	JEQ     skip248
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -30133,14 +31173,14 @@ skip217:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip219:
-	JMP final211
+skip248:
+	JMP final240
 
-empty205:
+empty234:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed210
+	JNE     summed239
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around220
+	JNE     around249
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -30148,27 +31188,27 @@ empty205:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored212
+	JMP     stored241
 
-around220:
+around249:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored212
+	JMP      stored241
 
-tooMany201:
+tooMany230:
 	MOVQ DI, results+24(FP)
 
-over202:
-	JMP done174
+over231:
+	JMP done203
 
-narrower199:
+narrower228:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower222
+	JLE     narrower251
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -30177,27 +31217,27 @@ narrower199:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over225
+	JGE     over254
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result223:
+result252:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many255
 
-few227:
+few256:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty228
+	JGE     empty257
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30209,9 +31249,9 @@ few227:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows259
 
-row229:
+row258:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30244,13 +31284,13 @@ row229:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row258
 
-rows230:
+rows259:
 	CMPQ R13, SI
-	JGE  rows232
+	JGE  rows261
 
-row231:
+row260:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30279,60 +31319,60 @@ row231:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row231
+	JLT          row260
 
-rows232:
-summed233:
+rows261:
+summed262:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special236
+	JNE  special265
 
-final234:
+final263:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around238
+	JNE     around267
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
 
-stored237:
-stored235:
+stored266:
+stored264:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result252
+	JMP  over254
 
-many226:
+many255:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany253
+	JMP   few256
 
-around238:
+around267:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored237
+	JMP      stored266
 
-special236:
+special265:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow239
+	JEQ     narrow268
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored235
+	JMP     stored264
 
-narrow239:
+narrow268:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip240
+	JEQ          skip269
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty241
+	JEQ          empty270
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -30342,10 +31382,10 @@ narrow239:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty241:
-skip240:
+empty270:
+skip269:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip242
+	JEQ     skip271
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -30357,38 +31397,38 @@ skip240:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip242:
-	JMP final234
+skip271:
+	JMP final263
 
-empty228:
+empty257:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed233
+	JNE     summed262
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around243
+	JNE     around272
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored235
+	JMP     stored264
 
-around243:
+around272:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored235
+	JMP      stored264
 
-tooMany224:
+tooMany253:
 	MOVQ DI, results+24(FP)
 
-over225:
-	JMP done174
+over254:
+	JMP done203
 
-narrower222:
+narrower251:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower245
+	JLT     narrower274
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -30399,25 +31439,25 @@ narrower222:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over248
+	JGE     over277
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result246:
+result275:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many249
+	JGT  many278
 
-few250:
+few279:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty251
+	JGE     empty280
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -30429,9 +31469,9 @@ few250:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows253
+	JGE     rows282
 
-row252:
+row281:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -30453,13 +31493,13 @@ row252:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row252
+	JLT          row281
 
-rows253:
+rows282:
 	CMPQ R12, SI
-	JGE  rows255
+	JGE  rows284
 
-row254:
+row283:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30478,7 +31518,7 @@ row254:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows255
+	JGE          rows284
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30497,7 +31537,7 @@ row254:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows255
+	JGE          rows284
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30516,7 +31556,7 @@ row254:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows255
+	JGE          rows284
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -30535,51 +31575,51 @@ row254:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row254
+	JLT          row283
 
-rows255:
-summed256:
+rows284:
+summed285:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special259
+	JNE  special288
 
-final257:
+final286:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around261
+	JNE     around290
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored260:
-stored258:
+stored289:
+stored287:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result246
-	JMP  over248
+	JLT  result275
+	JMP  over277
 
-many249:
+many278:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany247
-	JMP   few250
+	JEQ   tooMany276
+	JMP   few279
 
-around261:
+around290:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored260
+	JMP      stored289
 
-special259:
+special288:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow262
+	JEQ     narrow291
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	JMP     stored258
+	JMP     stored287
 
-narrow262:
+narrow291:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip263
+	JEQ          skip292
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty264
+	JEQ          empty293
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -30587,10 +31627,10 @@ narrow262:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty264:
-skip263:
+empty293:
+skip292:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip265
+	JEQ          skip294
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -30609,33 +31649,33 @@ skip263:
 	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip265:
-	JMP final257
+skip294:
+	JMP final286
 
-empty251:
+empty280:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed256
+	JNE     summed285
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around266
+	JNE     around295
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored258
+	JMP     stored287
 
-around266:
+around295:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored258
+	JMP      stored287
 
-tooMany247:
+tooMany276:
 	MOVQ DI, results+24(FP)
 
-over248:
-	JMP done174
+over277:
+	JMP done203
 
-narrower245:
+narrower274:
 	XORQ DX, DX
 
-tile267:
+tile296:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*8), R9
 	MOVQ   to+72(FP), DX
@@ -30643,24 +31683,24 @@ tile267:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over273
+	JGE    over302
 	MOVQ   (DI), BX
 	SHLQ   $0x03, BX
 	ADDQ   positions+32(FP), BX
 
-result271:
+result300:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many274
+	JGT  many303
 
-few275:
+few304:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty276
+	JGE     empty305
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30672,9 +31712,9 @@ few275:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows278
+	JGE     rows307
 
-row277:
+row306:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30691,13 +31731,13 @@ row277:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row277
+	JLT          row306
 
-rows278:
+rows307:
 	CMPQ R13, SI
-	JGE  rows280
+	JGE  rows309
 
-row279:
+row308:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30711,7 +31751,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30725,7 +31765,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30739,7 +31779,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30753,7 +31793,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30767,7 +31807,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30781,7 +31821,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30795,7 +31835,7 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows280
+	JGE          rows309
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30809,58 +31849,58 @@ row279:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row279
+	JLT          row308
 
-rows280:
-summed281:
+rows309:
+summed310:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special284
+	JNE  special313
 
-final282:
+final311:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around286
+	JNE     around315
 	VMOVDQU Y0, (DX)
 
-stored285:
-stored283:
+stored314:
+stored312:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result271
-	JMP  over273
+	JLT  result300
+	JMP  over302
 
-many274:
+many303:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany272
-	JMP   few275
+	JEQ   tooMany301
+	JMP   few304
 
-around286:
+around315:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored285
+	JMP      stored314
 
-special284:
+special313:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow287
+	JEQ     narrow316
 	VMOVUPD Y0, (DX)
-	JMP     stored283
+	JMP     stored312
 
-narrow287:
+narrow316:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip288
+	JEQ          skip317
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty289
+	JEQ          empty318
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty289:
-skip288:
+empty318:
+skip317:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip290
+	JEQ          skip319
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -30872,31 +31912,31 @@ skip288:
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip290:
-	JMP final282
+skip319:
+	JMP final311
 
-empty276:
+empty305:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed281
+	JNE     summed310
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around291
+	JNE     around320
 	VMOVDQU Y0, (DX)
-	JMP     stored283
+	JMP     stored312
 
-around291:
+around320:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored283
+	JMP      stored312
 
-tooMany272:
+tooMany301:
 	MOVQ DI, results+24(FP)
 
-over273:
+over302:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile267
+	JNE  tile296
 
-done174:
+done203:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -30919,18 +31959,18 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none292
+	JEQ   none321
 	SUBQ  CX, DX
 
-none292:
+none321:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile294:
+tile323:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000008
-	JLE     narrower295
+	JLE     narrower324
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -30939,17 +31979,17 @@ tile294:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over298
+	JGE     over327
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result296:
+result325:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty299
+	JGE     empty328
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -30966,9 +32006,9 @@ result296:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows302
+	JGE     rows331
 
-row301:
+row330:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -31002,13 +32042,13 @@ row301:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row301
+	JLT        row330
 
-rows302:
+rows331:
 	CMPQ R11, DI
-	JGE  rows304
+	JGE  rows333
 
-row303:
+row332:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -31038,9 +32078,9 @@ row303:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row303
+	JLT       row332
 
-rows304:
+rows333:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	MOVQ       8(SP), R11
@@ -31048,7 +32088,7 @@ rows304:
 	VMOVUPD    Y3, 96(BX)(R11*8)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none305
+	JEQ        none334
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -31077,10 +32117,10 @@ rows304:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R11)(R12*8)
 
-none305:
-	JMP stored300
+none334:
+	JMP stored329
 
-empty299:
+empty328:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -31092,7 +32132,7 @@ empty299:
 	VMOVUPD Y2, 64(BX)(SI*8)
 	VMOVUPD Y3, 96(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none306
+	JEQ     none335
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31109,27 +32149,27 @@ empty299:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 96(SI)(R11*8)
 
-none306:
-stored300:
+none335:
+stored329:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result296
-	JMP  over298
+	JLT  result325
+	JMP  over327
 	MOVQ R8, results+24(FP)
 
-over298:
+over327:
 	SUBQ $0x00000010, (SP)
-	JLE  done293
+	JLE  done322
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile294
+	JMP  tile323
 
-narrower295:
+narrower324:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower308
+	JLT     narrower337
 	XORQ    SI, SI
 	SUBQ    $0x00000008, BX
 	CMOVQLT BX, SI
@@ -31140,17 +32180,17 @@ narrower295:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over311
+	JGE     over340
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result309:
+result338:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty312
+	JGE     empty341
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -31163,9 +32203,9 @@ result309:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows315
+	JGE     rows344
 
-row314:
+row343:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -31186,13 +32226,13 @@ row314:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row314
+	JLT        row343
 
-rows315:
+rows344:
 	CMPQ R9, DI
-	JGE  rows317
+	JGE  rows346
 
-row316:
+row345:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31210,7 +32250,7 @@ row316:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows317
+	JGE       rows346
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31228,7 +32268,7 @@ row316:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows317
+	JGE       rows346
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31246,7 +32286,7 @@ row316:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows317
+	JGE       rows346
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -31264,14 +32304,14 @@ row316:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row316
+	JLT       row345
 
-rows317:
+rows346:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none318
+	JEQ        none347
 	MOVQ       columns+72(FP), R9
 	SUBQ       (SP), R9
 	SHLQ       $0x03, R9
@@ -31292,17 +32332,17 @@ rows317:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R9)(R11*8)
 
-none318:
-	JMP stored313
+none347:
+	JMP stored342
 
-empty312:
+empty341:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none319
+	JEQ     none348
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31317,23 +32357,225 @@ empty312:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 32(SI)(R9*8)
 
-none319:
-stored313:
+none348:
+stored342:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result309
-	JMP  over311
+	JLT  result338
+	JMP  over340
 	MOVQ R8, results+24(FP)
 
-over311:
-	JMP done293
+over340:
+	JMP done322
 
-narrower308:
+narrower337:
+	CMPQ (SP), $0x00000004
+	JLE  one351
+	MOVQ (SP), BX
+	SUBQ $0x00000008, BX
+	MOVQ BX, 8(SP)
+	LEAQ (R9)(BX*8), R10
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over354
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result352:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty355
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows358
+
+row357:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VMOVUPD    (R9)(R12*1), Y2
+	VCMPPD     $0x07, Y0, Y0, Y6
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VMOVUPD    32(R10)(R12*1), Y2
+	VCMPPD     $0x07, Y1, Y1, Y6
+	VCMPPD     $0x16, Y1, Y2, Y3
+	VANDPD     Y6, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y1, Y1
+	VBLENDVPD  Y3, Y8, Y5, Y5
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row357
+
+rows358:
+	CMPQ R11, DI
+	JGE  rows360
+
+row359:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R10)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows360
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R10)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows360
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R10)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows360
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VMOVUPD   (R9)(R12*1), Y2
+	VCMPPD    $0x07, Y0, Y0, Y6
+	VCMPPD    $0x16, Y0, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VBLENDVPD Y3, Y8, Y4, Y4
+	VMOVUPD   32(R10)(R12*1), Y2
+	VCMPPD    $0x07, Y1, Y1, Y6
+	VCMPPD    $0x16, Y1, Y2, Y3
+	VANDPD    Y6, Y3, Y3
+	VBLENDVPD Y3, Y2, Y1, Y1
+	VBLENDVPD Y3, Y8, Y5, Y5
+	VPSUBQ    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row359
+
+rows360:
+	VMOVUPD    Y0, (BX)
+	MOVQ       8(SP), R11
+	VMOVUPD    Y1, 32(BX)(R11*8)
+	LEAQ       (DX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none361
+	MOVQ       columns+72(FP), R11
+	SUBQ       (SP), R11
+	SHLQ       $0x03, R11
+	ADDQ       choice+80(FP), R11
+	MOVQ       R8, R12
+	SUBQ       start+16(FP), R12
+	SHRQ       $0x03, R12
+	IMULQ      choiceApart+88(FP), R12
+	ADDQ       R12, R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (SI)(Y4*8), Y0
+	VMOVUPD    Y0, (R11)
+	MOVQ       8(SP), R12
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y1
+	VPGATHERQQ Y1, (SI)(Y5*8), Y0
+	VMOVUPD    Y0, 32(R11)(R12*8)
+
+none361:
+	JMP stored356
+
+empty355:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	VMOVUPD Y0, (BX)
+	MOVQ    8(SP), SI
+	VMOVUPD Y1, 32(BX)(SI*8)
+	CMPQ    choice+80(FP), $0x00000000
+	JEQ     none362
+	MOVQ    columns+72(FP), SI
+	SUBQ    (SP), SI
+	SHLQ    $0x03, SI
+	ADDQ    choice+80(FP), SI
+	MOVQ    R8, R11
+	SUBQ    start+16(FP), R11
+	SHRQ    $0x03, R11
+	IMULQ   choiceApart+88(FP), R11
+	ADDQ    R11, SI
+	VMOVUPD Y9, (SI)
+	MOVQ    8(SP), R11
+	VMOVUPD Y9, 32(SI)(R11*8)
+
+none362:
+stored356:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result352
+	JMP  over354
+	MOVQ R8, results+24(FP)
+
+over354:
+	JMP done322
+
+one351:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000004
+	JLT  few363
 
-tile320:
+tile349:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*8), R10
 	MOVQ   to+56(FP), BX
@@ -31341,17 +32583,17 @@ tile320:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over326
+	JGE    over367
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result324:
+result365:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty327
+	JGE     empty368
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -31362,9 +32604,9 @@ result324:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows330
+	JGE     rows371
 
-row329:
+row370:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -31379,13 +32621,13 @@ row329:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row329
+	JLT        row370
 
-rows330:
+rows371:
 	CMPQ R11, DI
-	JGE  rows332
+	JGE  rows373
 
-row331:
+row372:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31397,7 +32639,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31409,7 +32651,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31421,7 +32663,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31433,7 +32675,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31445,7 +32687,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31457,7 +32699,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31469,7 +32711,7 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows332
+	JGE       rows373
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -31481,13 +32723,13 @@ row331:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row331
+	JLT       row372
 
-rows332:
+rows373:
 	VMOVUPD    Y0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none333
+	JEQ        none374
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -31503,15 +32745,15 @@ rows332:
 	VPGATHERQQ Y1, (SI)(Y4*8), Y0
 	VMOVUPD    Y0, (R11)(R12*8)
 
-none333:
-	JMP stored328
+none374:
+	JMP stored369
 
-empty327:
+empty368:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none334
+	JEQ     none375
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -31524,23 +32766,230 @@ empty327:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, (SI)(R11*8)
 
-none334:
-stored328:
+none375:
+stored369:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result324
-	JMP  over326
+	JLT  result365
+	JMP  over367
 	MOVQ R8, results+24(FP)
 
-over326:
+over367:
 	MOVQ (SP), BX
 	SUBQ $0x00000004, BX
 	CMPQ BX, 8(SP)
-	JNE  tile320
+	JNE  tile349
+	JMP  done364
 
-done293:
+few363:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*8), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTQ X0, Y1
+	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+8, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over378
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result376:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R9
+	SUBQ    SI, R9
+	CMPQ    SI, DI
+	JGE     empty379
+	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPD all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R9
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, DI
+	CMOVQGT DI, R13
+	CMPQ    R9, R13
+	JGE     rows382
+
+row381:
+	MOVQ       128(R9), R12
+	IMULQ      AX, R12
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
+	ADDQ       $0x08, R9
+	CMPQ       R9, R13
+	JLT        row381
+
+rows382:
+	CMPQ R9, DI
+	JGE  rows384
+
+row383:
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JGE        rows384
+	MOVQ       (R9), R11
+	IMULQ      AX, R11
+	VMASKMOVPD (R10)(R11*1), Y1, Y2
+	VCMPPD     $0x07, Y0, Y0, Y5
+	VCMPPD     $0x16, Y0, Y2, Y3
+	VANDPD     Y5, Y3, Y3
+	VBLENDVPD  Y3, Y2, Y0, Y0
+	VBLENDVPD  Y3, Y8, Y4, Y4
+	VPSUBQ     Y9, Y8, Y8
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JLT        row383
+
+rows384:
+	VMASKMOVPD Y0, Y1, (BX)
+	LEAQ       (DX)(SI*1), SI
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none385
+	MOVQ       columns+72(FP), R9
+	SUBQ       (SP), R9
+	SHLQ       $0x03, R9
+	ADDQ       choice+80(FP), R9
+	MOVQ       R8, R11
+	SUBQ       start+16(FP), R11
+	SHRQ       $0x03, R11
+	IMULQ      choiceApart+88(FP), R11
+	ADDQ       R11, R9
+	MOVQ       8(SP), R11
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y2
+	VPGATHERQQ Y2, (SI)(Y4*8), Y0
+	VMASKMOVPD Y0, Y1, (R9)(R11*8)
+
+none385:
+	JMP stored380
+
+empty379:
+	VPXOR      Y0, Y0, Y0
+	VMOVUPD    all32_ffffffff<>+0(SB), Y9
+	VMASKMOVPD Y0, Y1, (BX)
+	CMPQ       choice+80(FP), $0x00000000
+	JEQ        none386
+	MOVQ       columns+72(FP), SI
+	SUBQ       (SP), SI
+	SHLQ       $0x03, SI
+	ADDQ       choice+80(FP), SI
+	MOVQ       R8, R9
+	SUBQ       start+16(FP), R9
+	SHRQ       $0x03, R9
+	IMULQ      choiceApart+88(FP), R9
+	ADDQ       R9, SI
+	MOVQ       8(SP), R9
+	VMASKMOVPD Y9, Y1, (SI)(R9*8)
+
+none386:
+stored380:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result376
+	JMP  over378
+	MOVQ R8, results+24(FP)
+
+over378:
+done364:
+done322:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -33353,44 +34802,36 @@ over121:
 	JMP done1
 
 narrower118:
-	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few154
-
-tile152:
-	MOVQ   DX, 8(SP)
-	LEAQ   (R8)(DX*2), R9
-	MOVQ   to+56(FP), DX
-	IMUL3Q $+2, 8(SP), BX
-	ADDQ   BX, DX
-	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip159
-	IMUL3Q $+2, 8(SP), BX
-	ADDQ   BX, DX
-
-skip159:
+	JLE  one154
+	MOVQ (SP), DX
+	SUBQ $0x00000010, DX
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over158
+	JGE  over157
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result156:
+result155:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many160
+	JGT  many158
 
-few161:
+few159:
 	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty163
+	JGE     empty161
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none164
+	JEQ     none162
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide165
+	JNE     wide163
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -33401,257 +34842,227 @@ few161:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows167
+	JGE     rows165
 
-row166:
+row164:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
+	VPBROADCASTW (R10), Y2
 	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JLT          row164
+
+rows165:
+	CMPQ R11, SI
+	JGE  rows167
+
+row166:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row166
 
 rows167:
-	CMPQ R11, SI
-	JGE  rows169
+	JMP summed160
 
-row168:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y1
-	VPSLLD       $0x10, Y1, Y1
-	ADDQ         $0x00000002, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row168
-
-rows169:
-	JMP summed162
-
-none164:
+none162:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows171
+	JGE     rows169
 
-row170:
+row168:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VPMOVZXWD  (R9)(R11*1), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R9)(R12*1)
+	VPMOVZXWD  (R8)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VPMOVZXWD  16(R9)(R11*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row170
+	JLT        row168
+
+rows169:
+	CMPQ R10, SI
+	JGE  rows171
+
+row170:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R9)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R9)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R9)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R8)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y0, Y0
+	VPMOVZXWD 16(R9)(R11*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row170
 
 rows171:
-	CMPQ R10, SI
-	JGE  rows173
-
-row172:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VPMOVZXWD (R9)(R11*1), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row172
-
-rows173:
-summed162:
-summed174:
+summed160:
+summed172:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special177
+	JNE  special175
 
-final175:
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        all32_1<>+0(SB), Y1, Y1
-	VPADDD       Y0, Y1, Y1
-	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+final173:
+	VPSRLD       $0x10, Y0, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y0, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
 	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y2, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKUSDW    X2, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around177
+	VMOVDQU      X0, (DX)
+
+stored176:
 	VPSRLD       $0x10, Y1, Y0
+	VPAND        all32_1<>+0(SB), Y0, Y0
+	VPADDD       Y1, Y0, Y0
+	VPADDD       all32_7fff<>+0(SB), Y0, Y0
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y0, Y0
+	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
 	JNE          around179
-	VMOVDQU      X0, (DX)
+	MOVQ         8(SP), BX
+	VMOVDQU      X0, 16(DX)(BX*2)
 
 stored178:
-stored176:
+stored174:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result156
-	JMP  over158
+	JLT  result155
+	JMP  over157
 
-many160:
+many158:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany157
-	JMP   few161
+	JEQ   tooMany156
+	JMP   few159
 
-wide165:
+wide163:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -33669,13 +35080,17 @@ row180:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R9)(R13*1)
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row180
@@ -33687,105 +35102,83 @@ rows181:
 row182:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VPMOVZXWD    (R9)(R12*1), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VPMOVZXWD    (R8)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(R9)(R12*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row182
 
 rows183:
-	JMP summed162
+	JMP summed160
+
+around177:
+	VMOVNTDQ X0, (DX)
+	JMP      stored176
 
 around179:
-	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X0, 16(DX)
 	JMP      stored178
 
-special177:
+special175:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow184
 	VMOVUPS Y0, (DX)
-	JMP     stored176
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored174
 
 narrow184:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -33794,15 +35187,487 @@ narrow184:
 	SUBQ         BX, R10
 	JEQ          empty186
 	SHRQ         $0x03, R10
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty186:
+skip185:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip187
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	MOVQ      8(SP), BX
+	VPMOVZXWD 16(DX)(BX*2), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip187:
+	JMP final173
+
+empty161:
+	JMP summed172
+
+tooMany156:
+	MOVQ DI, results+24(FP)
+
+over157:
+	JMP done1
+
+one154:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few188
+
+tile152:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip193
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip193:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over192
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result190:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many194
+
+few195:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty197
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none198
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide199
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows201
+
+row200:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row200
+
+rows201:
+	CMPQ R11, SI
+	JGE  rows203
+
+row202:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	ADDQ         $0x00000002, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row202
+
+rows203:
+	JMP summed196
+
+none198:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows205
+
+row204:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VPMOVZXWD  (R9)(R11*1), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row204
+
+rows205:
+	CMPQ R10, SI
+	JGE  rows207
+
+row206:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VPMOVZXWD (R9)(R11*1), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row206
+
+rows207:
+summed196:
+summed208:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special211
+
+final209:
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	TESTQ        $0x00000004, mode+80(FP)
+	JNE          around213
+	VMOVDQU      X0, (DX)
+
+stored212:
+stored210:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result190
+	JMP  over192
+
+many194:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany191
+	JMP   few195
+
+wide199:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows215
+
+row214:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row214
+
+rows215:
+	CMPQ R11, SI
+	JGE  rows217
+
+row216:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VPMOVZXWD    (R9)(R12*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row216
+
+rows217:
+	JMP summed196
+
+around213:
+	VMOVNTDQ X0, (DX)
+	JMP      stored212
+
+special211:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow218
+	VMOVUPS Y0, (DX)
+	JMP     stored210
+
+narrow218:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip219
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty220
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty186:
-skip185:
+empty220:
+skip219:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip187
+	JEQ          skip221
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -33815,32 +35680,32 @@ skip185:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip187:
-	JMP final175
+skip221:
+	JMP final209
 
-empty163:
+empty197:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed174
+	JNE     summed208
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
+	JNE     around222
 	VMOVDQU X0, (DX)
-	JMP     stored176
+	JMP     stored210
 
-around188:
+around222:
 	VMOVNTDQ X0, (DX)
-	JMP      stored176
+	JMP      stored210
 
-tooMany157:
+tooMany191:
 	MOVQ DI, results+24(FP)
 
-over158:
+over192:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
 	JNE  tile152
-	JMP  done155
+	JMP  done189
 
-few154:
+few188:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
@@ -33866,33 +35731,33 @@ few154:
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          skip192
+	JEQ          skip226
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip192:
+skip226:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over191
+	JGE  over225
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result189:
+result223:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many193
+	JGT  many227
 
-few194:
+few228:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty196
+	JGE     empty230
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none197
+	JEQ     none231
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide198
+	JNE     wide232
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -33903,9 +35768,9 @@ few194:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows200
+	JGE     rows234
 
-row199:
+row233:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -33923,13 +35788,13 @@ row199:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row199
+	JLT          row233
 
-rows200:
+rows234:
 	CMPQ R11, SI
-	JGE  rows202
+	JGE  rows236
 
-row201:
+row235:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -33944,7 +35809,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -33959,7 +35824,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -33974,7 +35839,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -33989,7 +35854,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -34004,7 +35869,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -34019,7 +35884,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -34034,7 +35899,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y5
@@ -34049,21 +35914,21 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row201
+	JLT          row235
 
-rows202:
-	JMP summed195
+rows236:
+	JMP summed229
 
-none197:
+none231:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows204
+	JGE     rows238
 
-row203:
+row237:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -34077,13 +35942,13 @@ row203:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row203
+	JLT          row237
 
-rows204:
+rows238:
 	CMPQ R10, SI
-	JGE  rows206
+	JGE  rows240
 
-row205:
+row239:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34094,7 +35959,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34105,7 +35970,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34116,7 +35981,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34127,7 +35992,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34138,7 +36003,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34149,7 +36014,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34160,7 +36025,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -34171,15 +36036,15 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row205
+	JLT          row239
 
-rows206:
-summed195:
-summed207:
+rows240:
+summed229:
+summed241:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special210
+	JNE  special244
 
-final208:
+final242:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -34195,20 +36060,20 @@ final208:
 	ADDQ         16(SP), BX
 	VPEXTRW      $0x00, X5, (BX)
 
-stored209:
+stored243:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result223
+	JMP  over225
 
-many193:
+many227:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany190
-	JMP   few194
+	JEQ   tooMany224
+	JMP   few228
 
-wide198:
+wide232:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -34219,9 +36084,9 @@ wide198:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows212
+	JGE     rows246
 
-row211:
+row245:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -34238,13 +36103,13 @@ row211:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row211
+	JLT          row245
 
-rows212:
+rows246:
 	CMPQ R11, SI
-	JGE  rows214
+	JGE  rows248
 
-row213:
+row247:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34258,7 +36123,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34272,7 +36137,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34286,7 +36151,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34300,7 +36165,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34314,7 +36179,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34328,7 +36193,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34342,7 +36207,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -34356,33 +36221,33 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row213
+	JLT          row247
 
-rows214:
-	JMP summed195
+rows248:
+	JMP summed229
 
-special210:
+special244:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow215
+	JEQ        narrow249
 	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored209
+	JMP        stored243
 
-narrow215:
+narrow249:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip216
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty217
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R10, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty217:
-skip216:
+empty251:
+skip250:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip252
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -34400,17 +36265,17 @@ skip216:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip218:
-	JMP final208
+skip252:
+	JMP final242
 
-empty196:
-	JMP summed207
+empty230:
+	JMP summed241
 
-tooMany190:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over191:
-done155:
+over225:
+done189:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -34433,18 +36298,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none219
+	JEQ   none253
 	SUBQ  positions+32(FP), CX
 
-none219:
+none253:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile221:
+tile255:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower222
+	JLE     narrower256
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -34453,21 +36318,21 @@ tile221:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over225
+	JGE     over259
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result223:
+result257:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many260
 
-few227:
+few261:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34477,7 +36342,7 @@ few227:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty228
+	JGE     empty262
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34489,9 +36354,9 @@ few227:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows264
 
-row229:
+row263:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34544,13 +36409,13 @@ row229:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row263
 
-rows230:
+rows264:
 	CMPQ R13, SI
-	JGE  rows232
+	JGE  rows266
 
-row231:
+row265:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34599,14 +36464,14 @@ row231:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row231
+	JLT          row265
 
-rows232:
-summed233:
+rows266:
+summed267:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special236
+	JNE  special270
 
-final234:
+final268:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34624,10 +36489,10 @@ final234:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around238
+	JNE       around272
 	VMOVDQU   Y0, (DX)
 
-stored237:
+stored271:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34645,10 +36510,10 @@ stored237:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around274
 	VMOVDQU   Y0, 32(DX)
 
-stored239:
+stored273:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34666,10 +36531,10 @@ stored239:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around276
 	VMOVDQU   Y0, 64(DX)
 
-stored241:
+stored275:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34687,43 +36552,43 @@ stored241:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around244
+	JNE       around278
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored243:
-stored235:
+stored277:
+stored269:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result257
+	JMP  over259
 
-many226:
+many260:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany258
+	JMP   few261
 
-around238:
+around272:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored237
+	JMP      stored271
 
-around240:
+around274:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored239
+	JMP      stored273
 
-around242:
+around276:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored241
+	JMP      stored275
 
-around244:
+around278:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored243
+	JMP      stored277
 
-special236:
+special270:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow245
+	JEQ     narrow279
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34734,14 +36599,14 @@ special236:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored235
+	JMP     stored269
 
-narrow245:
+narrow279:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip280
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty247
+	JEQ          empty281
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34755,10 +36620,10 @@ narrow245:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty247:
-skip246:
+empty281:
+skip280:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip248
+	JEQ       skip282
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34786,47 +36651,47 @@ skip246:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip248:
-	JMP final234
+skip282:
+	JMP final268
 
-empty228:
+empty262:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed233
+	JNE     summed267
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around249
+	JNE     around283
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored235
+	JMP     stored269
 
-around249:
+around283:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored235
+	JMP      stored269
 
-tooMany224:
+tooMany258:
 	MOVQ DI, results+24(FP)
 
-over225:
+over259:
 	SUBQ  $0x00000040, (SP)
-	JLE   done220
+	JLE   done254
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip250
+	JEQ   skip284
 	ADDQ  $+128, to+72(FP)
 
-skip250:
-	JMP tile221
+skip284:
+	JMP tile255
 
-narrower222:
+narrower256:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower252
+	JLE     narrower286
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -34835,21 +36700,21 @@ narrower222:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over255
+	JGE     over289
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result253:
+result287:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many256
+	JGT  many290
 
-few257:
+few291:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -34857,7 +36722,7 @@ few257:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty258
+	JGE     empty292
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -34869,9 +36734,9 @@ few257:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows260
+	JGE     rows294
 
-row259:
+row293:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -34914,13 +36779,13 @@ row259:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row259
+	JLT          row293
 
-rows260:
+rows294:
 	CMPQ R13, SI
-	JGE  rows262
+	JGE  rows296
 
-row261:
+row295:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -34959,14 +36824,14 @@ row261:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row261
+	JLT          row295
 
-rows262:
-summed263:
+rows296:
+summed297:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special266
+	JNE  special300
 
-final264:
+final298:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -34984,10 +36849,10 @@ final264:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around268
+	JNE       around302
 	VMOVDQU   Y0, (DX)
 
-stored267:
+stored301:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -35005,10 +36870,10 @@ stored267:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around270
+	JNE       around304
 	VMOVDQU   Y0, 32(DX)
 
-stored269:
+stored303:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -35026,39 +36891,39 @@ stored269:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around272
+	JNE       around306
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored271:
-stored265:
+stored305:
+stored299:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result287
+	JMP  over289
 
-many256:
+many290:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany254
-	JMP   few257
+	JEQ   tooMany288
+	JMP   few291
 
-around268:
+around302:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored267
+	JMP      stored301
 
-around270:
+around304:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored269
+	JMP      stored303
 
-around272:
+around306:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored271
+	JMP      stored305
 
-special266:
+special300:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow307
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -35067,14 +36932,14 @@ special266:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored265
+	JMP     stored299
 
-narrow273:
+narrow307:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip308
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty309
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -35086,10 +36951,10 @@ narrow273:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty275:
-skip274:
+empty309:
+skip308:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip310
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -35111,36 +36976,36 @@ skip274:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip276:
-	JMP final264
+skip310:
+	JMP final298
 
-empty258:
+empty292:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed263
+	JNE     summed297
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around311
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored265
+	JMP     stored299
 
-around277:
+around311:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored265
+	JMP      stored299
 
-tooMany254:
+tooMany288:
 	MOVQ DI, results+24(FP)
 
-over255:
-	JMP done220
+over289:
+	JMP done254
 
-narrower252:
+narrower286:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower279
+	JLE     narrower313
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -35149,27 +37014,27 @@ narrower252:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over282
+	JGE     over316
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result280:
+result314:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many283
+	JGT  many317
 
-few284:
+few318:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty319
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35181,9 +37046,9 @@ few284:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows287
+	JGE     rows321
 
-row286:
+row320:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35215,13 +37080,13 @@ row286:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row286
+	JLT          row320
 
-rows287:
+rows321:
 	CMPQ R13, SI
-	JGE  rows289
+	JGE  rows323
 
-row288:
+row322:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35250,14 +37115,14 @@ row288:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row288
+	JLT          row322
 
-rows289:
-summed290:
+rows323:
+summed324:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special293
+	JNE  special327
 
-final291:
+final325:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -35275,10 +37140,10 @@ final291:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around329
 	VMOVDQU   Y0, (DX)
 
-stored294:
+stored328:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -35296,49 +37161,49 @@ stored294:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around297
+	JNE       around331
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored296:
-stored292:
+stored330:
+stored326:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result314
+	JMP  over316
 
-many283:
+many317:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany281
-	JMP   few284
+	JEQ   tooMany315
+	JMP   few318
 
-around295:
+around329:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored294
+	JMP      stored328
 
-around297:
+around331:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored296
+	JMP      stored330
 
-special293:
+special327:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow332
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored292
+	JMP     stored326
 
-narrow298:
+narrow332:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip333
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty300
+	JEQ          empty334
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -35348,10 +37213,10 @@ narrow298:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty300:
-skip299:
+empty334:
+skip333:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip335
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -35367,34 +37232,34 @@ skip299:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip301:
-	JMP final291
+skip335:
+	JMP final325
 
-empty285:
+empty319:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed290
+	JNE     summed324
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around302
+	JNE     around336
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored292
+	JMP     stored326
 
-around302:
+around336:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored292
+	JMP      stored326
 
-tooMany281:
+tooMany315:
 	MOVQ DI, results+24(FP)
 
-over282:
-	JMP done220
+over316:
+	JMP done254
 
-narrower279:
+narrower313:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower304
+	JLT     narrower338
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -35404,32 +37269,32 @@ narrower279:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip308
+	JEQ     skip342
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip308:
+skip342:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over307
+	JGE  over341
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result305:
+result339:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many309
+	JGT  many343
 
-few310:
+few344:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty311
+	JGE     empty345
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -35441,9 +37306,9 @@ few310:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows313
+	JGE     rows347
 
-row312:
+row346:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -35465,13 +37330,13 @@ row312:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row312
+	JLT          row346
 
-rows313:
+rows347:
 	CMPQ R12, SI
-	JGE  rows315
+	JGE  rows349
 
-row314:
+row348:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35490,7 +37355,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35509,7 +37374,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35528,7 +37393,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -35547,14 +37412,14 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row314
+	JLT          row348
 
-rows315:
-summed316:
+rows349:
+summed350:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special319
+	JNE  special353
 
-final317:
+final351:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -35572,40 +37437,40 @@ final317:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
+	JNE       around355
 	VMOVDQU   Y0, (DX)
 
-stored320:
-stored318:
+stored354:
+stored352:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result305
-	JMP  over307
+	JLT  result339
+	JMP  over341
 
-many309:
+many343:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany306
-	JMP   few310
+	JEQ   tooMany340
+	JMP   few344
 
-around321:
+around355:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored320
+	JMP      stored354
 
-special319:
+special353:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow322
+	JEQ     narrow356
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored318
+	JMP     stored352
 
-narrow322:
+narrow356:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip323
+	JEQ          skip357
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty324
+	JEQ          empty358
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -35613,10 +37478,10 @@ narrow322:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty324:
-skip323:
+empty358:
+skip357:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip325
+	JEQ          skip359
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -35637,62 +37502,62 @@ skip323:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip325:
-	JMP final317
+skip359:
+	JMP final351
 
-empty311:
+empty345:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed316
+	JNE     summed350
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around326
+	JNE     around360
 	VMOVDQU Y0, (DX)
-	JMP     stored318
+	JMP     stored352
 
-around326:
+around360:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored318
+	JMP      stored352
 
-tooMany306:
+tooMany340:
 	MOVQ DI, results+24(FP)
 
-over307:
-	JMP done220
+over341:
+	JMP done254
 
-narrower304:
+narrower338:
 	XORQ DX, DX
 
-tile327:
+tile361:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip334
+	JEQ    skip368
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip334:
+skip368:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over333
+	JGE  over367
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result331:
+result365:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many335
+	JGT  many369
 
-few336:
+few370:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty337
+	JGE     empty371
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -35704,9 +37569,9 @@ few336:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows339
+	JGE     rows373
 
-row338:
+row372:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -35723,13 +37588,13 @@ row338:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row338
+	JLT          row372
 
-rows339:
+rows373:
 	CMPQ R13, SI
-	JGE  rows341
+	JGE  rows375
 
-row340:
+row374:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35743,7 +37608,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35757,7 +37622,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35771,7 +37636,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35785,7 +37650,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35799,7 +37664,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35813,7 +37678,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35827,7 +37692,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -35841,14 +37706,14 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row340
+	JLT          row374
 
-rows341:
-summed342:
+rows375:
+summed376:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special345
+	JNE  special379
 
-final343:
+final377:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -35859,49 +37724,49 @@ final343:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around347
+	JNE          around381
 	VMOVDQU      X0, (DX)
 
-stored346:
-stored344:
+stored380:
+stored378:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result365
+	JMP  over367
 
-many335:
+many369:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany332
-	JMP   few336
+	JEQ   tooMany366
+	JMP   few370
 
-around347:
+around381:
 	VMOVNTDQ X0, (DX)
-	JMP      stored346
+	JMP      stored380
 
-special345:
+special379:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow348
+	JEQ     narrow382
 	VMOVUPS Y0, (DX)
-	JMP     stored344
+	JMP     stored378
 
-narrow348:
+narrow382:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip349
+	JEQ          skip383
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty350
+	JEQ          empty384
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty350:
-skip349:
+empty384:
+skip383:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip385
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -35914,31 +37779,31 @@ skip349:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip351:
-	JMP final343
+skip385:
+	JMP final377
 
-empty337:
+empty371:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed342
+	JNE     summed376
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around352
+	JNE     around386
 	VMOVDQU X0, (DX)
-	JMP     stored344
+	JMP     stored378
 
-around352:
+around386:
 	VMOVNTDQ X0, (DX)
-	JMP      stored344
+	JMP      stored378
 
-tooMany332:
+tooMany366:
 	MOVQ DI, results+24(FP)
 
-over333:
+over367:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile327
+	JNE  tile361
 
-done220:
+done254:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35948,7 +37813,7 @@ done220:
 
 // func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -35961,18 +37826,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none353
+	JEQ   none387
 	SUBQ  CX, DX
 
-none353:
+none387:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile355:
+tile389:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower356
+	JLE     narrower390
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -35981,17 +37846,17 @@ tile355:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over359
+	JGE     over393
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result357:
+result391:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty360
+	JGE     empty394
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -36008,9 +37873,9 @@ result357:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows363
+	JGE     rows397
 
-row362:
+row396:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -36047,13 +37912,13 @@ row362:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row362
+	JLT        row396
 
-rows363:
+rows397:
 	CMPQ R11, DI
-	JGE  rows365
+	JGE  rows399
 
-row364:
+row398:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -36087,9 +37952,9 @@ row364:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row364
+	JLT       row398
 
-rows365:
+rows399:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -36103,7 +37968,7 @@ rows365:
 	VMOVUPS      Y0, 32(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none366
+	JEQ          none400
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -36158,10 +38023,10 @@ rows365:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none366:
-	JMP stored361
+none400:
+	JMP stored395
 
-empty360:
+empty394:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -36179,7 +38044,7 @@ empty360:
 	MOVQ      8(SP), SI
 	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none367
+	JEQ       none401
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -36202,27 +38067,27 @@ empty360:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none367:
-stored361:
+none401:
+stored395:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result357
-	JMP  over359
+	JLT  result391
+	JMP  over393
 	MOVQ R8, results+24(FP)
 
-over359:
+over393:
 	SUBQ $0x00000020, (SP)
-	JLE  done354
+	JLE  done388
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile355
+	JMP  tile389
 
-narrower356:
+narrower390:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower369
+	JLT     narrower403
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -36233,17 +38098,17 @@ narrower356:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over372
+	JGE     over406
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result370:
+result404:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty373
+	JGE     empty407
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -36256,9 +38121,9 @@ result370:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows376
+	JGE     rows410
 
-row375:
+row409:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -36281,13 +38146,13 @@ row375:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row375
+	JLT        row409
 
-rows376:
+rows410:
 	CMPQ R9, DI
-	JGE  rows378
+	JGE  rows412
 
-row377:
+row411:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -36307,7 +38172,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -36327,7 +38192,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -36347,7 +38212,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -36367,9 +38232,9 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row377
+	JLT       row411
 
-rows378:
+rows412:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -36377,7 +38242,7 @@ rows378:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none379
+	JEQ          none413
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -36412,10 +38277,10 @@ rows378:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none379:
-	JMP stored374
+none413:
+	JMP stored408
 
-empty373:
+empty407:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -36425,7 +38290,7 @@ empty373:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none380
+	JEQ       none414
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -36444,23 +38309,263 @@ empty373:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none380:
-stored374:
+none414:
+stored408:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result404
+	JMP  over406
 	MOVQ R8, results+24(FP)
 
-over372:
-	JMP done354
+over406:
+	JMP done388
 
-narrower369:
+narrower403:
+	CMPQ (SP), $0x00000008
+	JLE  one417
+	MOVQ (SP), BX
+	SUBQ $0x00000010, BX
+	MOVQ BX, 8(SP)
+	LEAQ (R9)(BX*2), R10
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over420
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result418:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty421
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows424
+
+row423:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VPMOVZXWD  (R9)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VPMOVZXWD  16(R10)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row423
+
+rows424:
+	CMPQ R11, DI
+	JGE  rows426
+
+row425:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R10)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R10)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R10)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VPMOVZXWD (R9)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VPMOVZXWD 16(R10)(R12*1), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row425
+
+rows426:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKUSDW    X2, X0, X0
+	VMOVUPS      X0, (BX)
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	MOVQ         8(SP), R11
+	VMOVUPS      X0, 16(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none427
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)(R12*8)
+
+none427:
+	JMP stored422
+
+empty421:
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKUSDW    X2, X0, X0
+	VMOVUPS      X0, (BX)
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	MOVQ         8(SP), SI
+	VMOVUPS      X0, 16(BX)(SI*2)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none428
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	VMOVUPD      Y9, (SI)
+	VMOVUPD      Y9, 32(SI)
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, 64(SI)(R11*8)
+	MOVQ         8(SP), R11
+	VMOVUPD      Y9, 96(SI)(R11*8)
+
+none428:
+stored422:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result418
+	JMP  over420
+	MOVQ R8, results+24(FP)
+
+over420:
+	JMP done388
+
+one417:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few429
 
-tile381:
+tile415:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -36468,17 +38573,17 @@ tile381:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over387
+	JGE    over433
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result385:
+result431:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty434
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -36489,9 +38594,9 @@ result385:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows391
+	JGE     rows437
 
-row390:
+row436:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -36507,13 +38612,13 @@ row390:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row390
+	JLT        row436
 
-rows391:
+rows437:
 	CMPQ R11, DI
-	JGE  rows393
+	JGE  rows439
 
-row392:
+row438:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36526,7 +38631,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36539,7 +38644,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36552,7 +38657,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36565,7 +38670,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36578,7 +38683,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36591,7 +38696,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36604,7 +38709,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -36617,16 +38722,16 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row392
+	JLT       row438
 
-rows393:
+rows439:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none394
+	JEQ          none440
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -36649,10 +38754,10 @@ rows393:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none394:
-	JMP stored389
+none440:
+	JMP stored435
 
-empty388:
+empty434:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -36660,7 +38765,7 @@ empty388:
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none395
+	JEQ          none441
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -36675,23 +38780,313 @@ empty388:
 	MOVQ         8(SP), R11
 	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none395:
-stored389:
+none441:
+stored435:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result385
-	JMP  over387
+	JLT  result431
+	JMP  over433
 	MOVQ R8, results+24(FP)
 
-over387:
+over433:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile381
+	JNE  tile415
+	JMP  done430
 
-done354:
+few429:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*2), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X5
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+2, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over444
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result442:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty445
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows448
+
+row447:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	PREFETCHT0   15(R10)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row447
+
+rows448:
+	CMPQ R11, DI
+	JGE  rows450
+
+row449:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VPMOVZXWD    X6, Y6
+	VPSLLD       $0x10, Y6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JLT          row449
+
+rows450:
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X6
+	VPACKUSDW    X6, X0, X0
+	VPSHUFB      X5, X0, X6
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), R11
+	ADDQ         16(SP), R11
+	VPEXTRW      $0x00, X6, (R11)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none451
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y4, X6
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VPGATHERDQ   Y7, (SI)(X6*8), Y0
+	VEXTRACTI128 $0x00, Y1, X6
+	VPMOVSXDQ    X6, Y6
+	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y4, X4
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVSXDQ    X4, Y4
+	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
+
+none451:
+	JMP stored446
+
+empty445:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X4
+	VPACKUSDW    X4, X0, X0
+	VPSHUFB      X5, X0, X4
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), SI
+	ADDQ         16(SP), SI
+	VPEXTRW      $0x00, X4, (SI)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none452
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
+
+none452:
+stored446:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result442
+	JMP  over444
+	MOVQ R8, results+24(FP)
+
+over444:
+done430:
+done388:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -36742,7 +39137,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none396
+	JEQ       none453
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -36754,7 +39149,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none396:
+none453:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -36816,11 +39211,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole397
+	JGE    whole454
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole397:
+whole454:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -36832,11 +39227,11 @@ whole397:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole398
+	JGE        whole455
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole398:
+whole455:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -36847,11 +39242,11 @@ whole398:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole399
+	JGE       whole456
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole399:
+whole456:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -36862,11 +39257,11 @@ whole399:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole400
+	JGE       whole457
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole400:
+whole457:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -36877,11 +39272,11 @@ whole400:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole401
+	JGE       whole458
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole401:
+whole458:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -36893,11 +39288,11 @@ whole401:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole402
+	JGE        whole459
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole402:
+whole459:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -36908,11 +39303,11 @@ whole402:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole403
+	JGE       whole460
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole403:
+whole460:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -36923,11 +39318,11 @@ whole403:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole404
+	JGE       whole461
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole404:
+whole461:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -38524,44 +40919,36 @@ over121:
 	JMP done1
 
 narrower118:
-	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few154
-
-tile152:
-	MOVQ   DX, 8(SP)
-	LEAQ   (R8)(DX*2), R9
-	MOVQ   to+56(FP), DX
-	IMUL3Q $+2, 8(SP), BX
-	ADDQ   BX, DX
-	TESTQ  $0x00000008, mode+80(FP)
-	JEQ    skip159
-	IMUL3Q $+2, 8(SP), BX
-	ADDQ   BX, DX
-
-skip159:
+	JLE  one154
+	MOVQ (SP), DX
+	SUBQ $0x00000010, DX
+	MOVQ DX, 8(SP)
+	LEAQ (R8)(DX*2), R9
+	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over158
+	JGE  over157
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result156:
+result155:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many160
+	JGT  many158
 
-few161:
+few159:
 	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty163
+	JGE     empty161
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none164
+	JEQ     none162
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide165
+	JNE     wide163
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -38572,231 +40959,191 @@ few161:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows167
+	JGE     rows165
 
-row166:
+row164:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
 	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R9)(R13*1)
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
+	JLT          row164
+
+rows165:
+	CMPQ R11, SI
+	JGE  rows167
+
+row166:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows167
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X2
+	VCVTPH2PS    X2, Y2
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
 	JLT          row166
 
 rows167:
-	CMPQ R11, SI
-	JGE  rows169
+	JMP summed160
 
-row168:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows169
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VPBROADCASTW (R10), X1
-	VCVTPH2PS    X1, Y1
-	ADDQ         $0x00000002, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row168
-
-rows169:
-	JMP summed162
-
-none164:
+none162:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows171
+	JGE     rows169
 
-row170:
+row168:
 	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
-	VCVTPH2PS  (R9)(R11*1), Y1
-	VADDPS     Y1, Y0, Y0
-	PREFETCHT0 15(R9)(R12*1)
+	VCVTPH2PS  (R8)(R11*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (R8)(R12*1)
+	VCVTPH2PS  16(R9)(R11*1), Y2
+	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row170
+	JLT        row168
+
+rows169:
+	CMPQ R10, SI
+	JGE  rows171
+
+row170:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows171
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R8)(R11*1), Y2
+	VADDPS    Y2, Y0, Y0
+	VCVTPH2PS 16(R9)(R11*1), Y2
+	VADDPS    Y2, Y1, Y1
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row170
 
 rows171:
-	CMPQ R10, SI
-	JGE  rows173
-
-row172:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JGE       rows173
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VCVTPH2PS (R9)(R11*1), Y1
-	VADDPS    Y1, Y0, Y0
-	ADDQ      $0x08, R10
-	CMPQ      R10, SI
-	JLT       row172
-
-rows173:
-summed162:
-summed174:
+summed160:
+summed172:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special177
+	JNE  special175
 
-final175:
+final173:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around179
+	JNE       around177
 	VMOVDQU   X0, (DX)
 
-stored178:
 stored176:
+	VCVTPS2PH $0x00, Y1, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around179
+	MOVQ      8(SP), BX
+	VMOVDQU   X0, 16(DX)(BX*2)
+
+stored178:
+stored174:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result156
-	JMP  over158
+	JLT  result155
+	JMP  over157
 
-many160:
+many158:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany157
-	JMP   few161
+	JEQ   tooMany156
+	JMP   few159
 
-wide165:
+wide163:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -38814,12 +41161,15 @@ row180:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	PREFETCHT0   15(R9)(R13*1)
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row180
@@ -38831,97 +41181,75 @@ rows181:
 row182:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows183
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
+	VBROADCASTSS (R10), Y2
 	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JGE          rows183
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y1
-	ADDQ         $0x00000004, R10
-	VCVTPH2PS    (R9)(R12*1), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VCVTPH2PS    (R8)(R12*1), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(R9)(R12*1), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row182
 
 rows183:
-	JMP summed162
+	JMP summed160
+
+around177:
+	VMOVNTDQ X0, (DX)
+	JMP      stored176
 
 around179:
-	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X0, 16(DX)
 	JMP      stored178
 
-special177:
+special175:
 	TESTQ   $0x00000008, mode+80(FP)
 	JEQ     narrow184
 	VMOVUPS Y0, (DX)
-	JMP     stored176
+	MOVQ    8(SP), BX
+	VMOVUPS Y1, 32(DX)(BX*4)
+	JMP     stored174
 
 narrow184:
 	TESTQ        $0x00000002, mode+80(FP)
@@ -38930,15 +41258,450 @@ narrow184:
 	SUBQ         BX, R10
 	JEQ          empty186
 	SHRQ         $0x03, R10
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty186:
+skip185:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip187
+	VCVTPH2PS (DX), Y2
+	VADDPS    Y0, Y2, Y0
+	MOVQ      8(SP), BX
+	VCVTPH2PS 16(DX)(BX*2), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip187:
+	JMP final173
+
+empty161:
+	JMP summed172
+
+tooMany156:
+	MOVQ DI, results+24(FP)
+
+over157:
+	JMP done1
+
+one154:
+	XORQ DX, DX
+	CMPQ (SP), $0x00000008
+	JLT  few188
+
+tile152:
+	MOVQ   DX, 8(SP)
+	LEAQ   (R8)(DX*2), R9
+	MOVQ   to+56(FP), DX
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+	TESTQ  $0x00000008, mode+80(FP)
+	JEQ    skip193
+	IMUL3Q $+2, 8(SP), BX
+	ADDQ   BX, DX
+
+skip193:
+	MOVQ start+16(FP), DI
+	CMPQ DI, results+24(FP)
+	JGE  over192
+	MOVQ (DI), BX
+	LEAQ (CX)(BX*8), BX
+
+result190:
+	MOVQ 8(DI), SI
+	LEAQ (CX)(SI*8), SI
+	MOVQ SI, R10
+	SUBQ BX, R10
+	CMPQ R10, $0x00000800
+	JGT  many194
+
+few195:
+	VPXOR   Y0, Y0, Y0
+	CMPQ    BX, SI
+	JGE     empty197
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none198
+	TESTQ   $0x00000020, mode+80(FP)
+	JNE     wide199
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows201
+
+row200:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row200
+
+rows201:
+	CMPQ R11, SI
+	JGE  rows203
+
+row202:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows203
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VPBROADCASTW (R10), X1
+	VCVTPH2PS    X1, Y1
+	ADDQ         $0x00000002, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row202
+
+rows203:
+	JMP summed196
+
+none198:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000080, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows205
+
+row204:
+	MOVQ       128(R10), R12
+	IMULQ      AX, R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R11
+	VCVTPH2PS  (R9)(R11*1), Y1
+	VADDPS     Y1, Y0, Y0
+	PREFETCHT0 15(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row204
+
+rows205:
+	CMPQ R10, SI
+	JGE  rows207
+
+row206:
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JGE       rows207
+	MOVQ      (R10), R11
+	IMULQ     AX, R11
+	VCVTPH2PS (R9)(R11*1), Y1
+	VADDPS    Y1, Y0, Y0
+	ADDQ      $0x08, R10
+	CMPQ      R10, SI
+	JLT       row206
+
+rows207:
+summed196:
+summed208:
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special211
+
+final209:
+	VCVTPS2PH $0x00, Y0, X0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around213
+	VMOVDQU   X0, (DX)
+
+stored212:
+stored210:
+	MOVQ SI, BX
+	ADDQ apart+64(FP), DX
+	ADDQ $0x08, DI
+	CMPQ DI, results+24(FP)
+	JLT  result190
+	JMP  over192
+
+many194:
+	TESTQ $0x00000010, mode+80(FP)
+	JEQ   tooMany191
+	JMP   few195
+
+wide199:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows215
+
+row214:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row214
+
+rows215:
+	CMPQ R11, SI
+	JGE  rows217
+
+row216:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows217
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	VCVTPH2PS    (R9)(R12*1), Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row216
+
+rows217:
+	JMP summed196
+
+around213:
+	VMOVNTDQ X0, (DX)
+	JMP      stored212
+
+special211:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow218
+	VMOVUPS Y0, (DX)
+	JMP     stored210
+
+narrow218:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip219
+	MOVQ         SI, R10
+	SUBQ         BX, R10
+	JEQ          empty220
+	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty186:
-skip185:
+empty220:
+skip219:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip187
+	JEQ          skip221
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -38950,32 +41713,32 @@ skip185:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip187:
-	JMP final175
+skip221:
+	JMP final209
 
-empty163:
+empty197:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed174
+	JNE     summed208
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around188
+	JNE     around222
 	VMOVDQU X0, (DX)
-	JMP     stored176
+	JMP     stored210
 
-around188:
+around222:
 	VMOVNTDQ X0, (DX)
-	JMP      stored176
+	JMP      stored210
 
-tooMany157:
+tooMany191:
 	MOVQ DI, results+24(FP)
 
-over158:
+over192:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
 	JNE  tile152
-	JMP  done155
+	JMP  done189
 
-few154:
+few188:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
@@ -39001,33 +41764,33 @@ few154:
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          skip192
+	JEQ          skip226
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip192:
+skip226:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over191
+	JGE  over225
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result189:
+result223:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many193
+	JGT  many227
 
-few194:
+few228:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty196
+	JGE     empty230
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none197
+	JEQ     none231
 	TESTQ   $0x00000020, mode+80(FP)
-	JNE     wide198
+	JNE     wide232
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -39038,9 +41801,9 @@ few194:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows200
+	JGE     rows234
 
-row199:
+row233:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -39057,13 +41820,13 @@ row199:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row199
+	JLT          row233
 
-rows200:
+rows234:
 	CMPQ R11, SI
-	JGE  rows202
+	JGE  rows236
 
-row201:
+row235:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39077,7 +41840,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39091,7 +41854,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39105,7 +41868,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39119,7 +41882,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39133,7 +41896,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39147,7 +41910,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39161,7 +41924,7 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows202
+	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X5
@@ -39175,21 +41938,21 @@ row201:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row201
+	JLT          row235
 
-rows202:
-	JMP summed195
+rows236:
+	JMP summed229
 
-none197:
+none231:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows204
+	JGE     rows238
 
-row203:
+row237:
 	MOVQ         128(R10), R12
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
@@ -39202,13 +41965,13 @@ row203:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row203
+	JLT          row237
 
-rows204:
+rows238:
 	CMPQ R10, SI
-	JGE  rows206
+	JGE  rows240
 
-row205:
+row239:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39218,7 +41981,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39228,7 +41991,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39238,7 +42001,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39248,7 +42011,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39258,7 +42021,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39268,7 +42031,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39278,7 +42041,7 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows206
+	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VMASKMOVPS   (R9)(R11*1), X2, X5
@@ -39288,15 +42051,15 @@ row205:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row205
+	JLT          row239
 
-rows206:
-summed195:
-summed207:
+rows240:
+summed229:
+summed241:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special210
+	JNE  special244
 
-final208:
+final242:
 	VCVTPS2PH  $0x00, Y0, X0
 	VPSHUFB    X4, X0, X5
 	VMASKMOVPS X0, X2, (DX)
@@ -39304,20 +42067,20 @@ final208:
 	ADDQ       16(SP), BX
 	VPEXTRW    $0x00, X5, (BX)
 
-stored209:
+stored243:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result189
-	JMP  over191
+	JLT  result223
+	JMP  over225
 
-many193:
+many227:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany190
-	JMP   few194
+	JEQ   tooMany224
+	JMP   few228
 
-wide198:
+wide232:
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -39328,9 +42091,9 @@ wide198:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows212
+	JGE     rows246
 
-row211:
+row245:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
@@ -39346,13 +42109,13 @@ row211:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row211
+	JLT          row245
 
-rows212:
+rows246:
 	CMPQ R11, SI
-	JGE  rows214
+	JGE  rows248
 
-row213:
+row247:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39365,7 +42128,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39378,7 +42141,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39391,7 +42154,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39404,7 +42167,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39417,7 +42180,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39430,7 +42193,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39443,7 +42206,7 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows214
+	JGE          rows248
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y5
@@ -39456,33 +42219,33 @@ row213:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row213
+	JLT          row247
 
-rows214:
-	JMP summed195
+rows248:
+	JMP summed229
 
-special210:
+special244:
 	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow215
+	JEQ        narrow249
 	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored209
+	JMP        stored243
 
-narrow215:
+narrow249:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip216
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty217
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R10, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty217:
-skip216:
+empty251:
+skip250:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip218
+	JEQ          skip252
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -39499,17 +42262,17 @@ skip216:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip218:
-	JMP final208
+skip252:
+	JMP final242
 
-empty196:
-	JMP summed207
+empty230:
+	JMP summed241
 
-tooMany190:
+tooMany224:
 	MOVQ DI, results+24(FP)
 
-over191:
-done155:
+over225:
+done189:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -39532,18 +42295,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none219
+	JEQ   none253
 	SUBQ  positions+32(FP), CX
 
-none219:
+none253:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile221:
+tile255:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower222
+	JLE     narrower256
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -39552,21 +42315,21 @@ tile221:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over225
+	JGE     over259
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result223:
+result257:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many226
+	JGT  many260
 
-few227:
+few261:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -39576,7 +42339,7 @@ few227:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty228
+	JGE     empty262
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39588,9 +42351,9 @@ few227:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows264
 
-row229:
+row263:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39635,13 +42398,13 @@ row229:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row263
 
-rows230:
+rows264:
 	CMPQ R13, SI
-	JGE  rows232
+	JGE  rows266
 
-row231:
+row265:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39682,83 +42445,83 @@ row231:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row231
+	JLT          row265
 
-rows232:
-summed233:
+rows266:
+summed267:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special236
+	JNE  special270
 
-final234:
+final268:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around238
+	JNE       around272
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored237:
+stored271:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around274
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored239:
+stored273:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around276
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored241:
+stored275:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around244
+	JNE       around278
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored243:
-stored235:
+stored277:
+stored269:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result223
-	JMP  over225
+	JLT  result257
+	JMP  over259
 
-many226:
+many260:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany224
-	JMP   few227
+	JEQ   tooMany258
+	JMP   few261
 
-around238:
+around272:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored237
+	JMP      stored271
 
-around240:
+around274:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored239
+	JMP      stored273
 
-around242:
+around276:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored241
+	JMP      stored275
 
-around244:
+around278:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored243
+	JMP      stored277
 
-special236:
+special270:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow245
+	JEQ     narrow279
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -39769,14 +42532,14 @@ special236:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored235
+	JMP     stored269
 
-narrow245:
+narrow279:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip280
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty247
+	JEQ          empty281
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -39790,10 +42553,10 @@ narrow245:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty247:
-skip246:
+empty281:
+skip280:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip248
+	JEQ       skip282
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -39813,47 +42576,47 @@ skip246:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip248:
-	JMP final234
+skip282:
+	JMP final268
 
-empty228:
+empty262:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed233
+	JNE     summed267
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around249
+	JNE     around283
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored235
+	JMP     stored269
 
-around249:
+around283:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored235
+	JMP      stored269
 
-tooMany224:
+tooMany258:
 	MOVQ DI, results+24(FP)
 
-over225:
+over259:
 	SUBQ  $0x00000040, (SP)
-	JLE   done220
+	JLE   done254
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip250
+	JEQ   skip284
 	ADDQ  $+128, to+72(FP)
 
-skip250:
-	JMP tile221
+skip284:
+	JMP tile255
 
-narrower222:
+narrower256:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower252
+	JLE     narrower286
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -39862,21 +42625,21 @@ narrower222:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over255
+	JGE     over289
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result253:
+result287:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many256
+	JGT  many290
 
-few257:
+few291:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -39884,7 +42647,7 @@ few257:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty258
+	JGE     empty292
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -39896,9 +42659,9 @@ few257:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows260
+	JGE     rows294
 
-row259:
+row293:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -39935,13 +42698,13 @@ row259:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row259
+	JLT          row293
 
-rows260:
+rows294:
 	CMPQ R13, SI
-	JGE  rows262
+	JGE  rows296
 
-row261:
+row295:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -39974,70 +42737,70 @@ row261:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row261
+	JLT          row295
 
-rows262:
-summed263:
+rows296:
+summed297:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special266
+	JNE  special300
 
-final264:
+final298:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around268
+	JNE       around302
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored267:
+stored301:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around270
+	JNE       around304
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored269:
+stored303:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around272
+	JNE       around306
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored271:
-stored265:
+stored305:
+stored299:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result253
-	JMP  over255
+	JLT  result287
+	JMP  over289
 
-many256:
+many290:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany254
-	JMP   few257
+	JEQ   tooMany288
+	JMP   few291
 
-around268:
+around302:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored267
+	JMP      stored301
 
-around270:
+around304:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored269
+	JMP      stored303
 
-around272:
+around306:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored271
+	JMP      stored305
 
-special266:
+special300:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow273
+	JEQ     narrow307
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -40046,14 +42809,14 @@ special266:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored265
+	JMP     stored299
 
-narrow273:
+narrow307:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip274
+	JEQ          skip308
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty275
+	JEQ          empty309
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -40065,10 +42828,10 @@ narrow273:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty275:
-skip274:
+empty309:
+skip308:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip276
+	JEQ       skip310
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -40084,36 +42847,36 @@ skip274:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip276:
-	JMP final264
+skip310:
+	JMP final298
 
-empty258:
+empty292:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed263
+	JNE     summed297
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around277
+	JNE     around311
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored265
+	JMP     stored299
 
-around277:
+around311:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored265
+	JMP      stored299
 
-tooMany254:
+tooMany288:
 	MOVQ DI, results+24(FP)
 
-over255:
-	JMP done220
+over289:
+	JMP done254
 
-narrower252:
+narrower286:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower279
+	JLE     narrower313
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -40122,27 +42885,27 @@ narrower252:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over282
+	JGE     over316
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result280:
+result314:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many283
+	JGT  many317
 
-few284:
+few318:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty285
+	JGE     empty319
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -40154,9 +42917,9 @@ few284:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows287
+	JGE     rows321
 
-row286:
+row320:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -40184,13 +42947,13 @@ row286:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row286
+	JLT          row320
 
-rows287:
+rows321:
 	CMPQ R13, SI
-	JGE  rows289
+	JGE  rows323
 
-row288:
+row322:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40215,71 +42978,71 @@ row288:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row288
+	JLT          row322
 
-rows289:
-summed290:
+rows323:
+summed324:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special293
+	JNE  special327
 
-final291:
+final325:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around295
+	JNE       around329
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored294:
+stored328:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around297
+	JNE       around331
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored296:
-stored292:
+stored330:
+stored326:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result280
-	JMP  over282
+	JLT  result314
+	JMP  over316
 
-many283:
+many317:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany281
-	JMP   few284
+	JEQ   tooMany315
+	JMP   few318
 
-around295:
+around329:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored294
+	JMP      stored328
 
-around297:
+around331:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored296
+	JMP      stored330
 
-special293:
+special327:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow298
+	JEQ     narrow332
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored292
+	JMP     stored326
 
-narrow298:
+narrow332:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip299
+	JEQ          skip333
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty300
+	JEQ          empty334
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -40289,10 +43052,10 @@ narrow298:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty300:
-skip299:
+empty334:
+skip333:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip301
+	JEQ       skip335
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -40304,34 +43067,34 @@ skip299:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip301:
-	JMP final291
+skip335:
+	JMP final325
 
-empty285:
+empty319:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed290
+	JNE     summed324
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around302
+	JNE     around336
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored292
+	JMP     stored326
 
-around302:
+around336:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored292
+	JMP      stored326
 
-tooMany281:
+tooMany315:
 	MOVQ DI, results+24(FP)
 
-over282:
-	JMP done220
+over316:
+	JMP done254
 
-narrower279:
+narrower313:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower304
+	JLT     narrower338
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -40341,32 +43104,32 @@ narrower279:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip308
+	JEQ     skip342
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip308:
+skip342:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over307
+	JGE  over341
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result305:
+result339:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many309
+	JGT  many343
 
-few310:
+few344:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty311
+	JGE     empty345
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -40378,9 +43141,9 @@ few310:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows313
+	JGE     rows347
 
-row312:
+row346:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -40400,13 +43163,13 @@ row312:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row312
+	JLT          row346
 
-rows313:
+rows347:
 	CMPQ R12, SI
-	JGE  rows315
+	JGE  rows349
 
-row314:
+row348:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -40423,7 +43186,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -40440,7 +43203,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -40457,7 +43220,7 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows315
+	JGE          rows349
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -40474,53 +43237,53 @@ row314:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row314
+	JLT          row348
 
-rows315:
-summed316:
+rows349:
+summed350:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special319
+	JNE  special353
 
-final317:
+final351:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around321
+	JNE       around355
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored320:
-stored318:
+stored354:
+stored352:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result305
-	JMP  over307
+	JLT  result339
+	JMP  over341
 
-many309:
+many343:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany306
-	JMP   few310
+	JEQ   tooMany340
+	JMP   few344
 
-around321:
+around355:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored320
+	JMP      stored354
 
-special319:
+special353:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow322
+	JEQ     narrow356
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored318
+	JMP     stored352
 
-narrow322:
+narrow356:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip323
+	JEQ          skip357
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty324
+	JEQ          empty358
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -40528,10 +43291,10 @@ narrow322:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty324:
-skip323:
+empty358:
+skip357:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip325
+	JEQ          skip359
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -40550,62 +43313,62 @@ skip323:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip325:
-	JMP final317
+skip359:
+	JMP final351
 
-empty311:
+empty345:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed316
+	JNE     summed350
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around326
+	JNE     around360
 	VMOVDQU Y0, (DX)
-	JMP     stored318
+	JMP     stored352
 
-around326:
+around360:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored318
+	JMP      stored352
 
-tooMany306:
+tooMany340:
 	MOVQ DI, results+24(FP)
 
-over307:
-	JMP done220
+over341:
+	JMP done254
 
-narrower304:
+narrower338:
 	XORQ DX, DX
 
-tile327:
+tile361:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip334
+	JEQ    skip368
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip334:
+skip368:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over333
+	JGE  over367
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result331:
+result365:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many335
+	JGT  many369
 
-few336:
+few370:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty337
+	JGE     empty371
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -40617,9 +43380,9 @@ few336:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows339
+	JGE     rows373
 
-row338:
+row372:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -40635,13 +43398,13 @@ row338:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row338
+	JLT          row372
 
-rows339:
+rows373:
 	CMPQ R13, SI
-	JGE  rows341
+	JGE  rows375
 
-row340:
+row374:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40654,7 +43417,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40667,7 +43430,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40680,7 +43443,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40693,7 +43456,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40706,7 +43469,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40719,7 +43482,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40732,7 +43495,7 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows341
+	JGE          rows375
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -40745,59 +43508,59 @@ row340:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row340
+	JLT          row374
 
-rows341:
-summed342:
+rows375:
+summed376:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special345
+	JNE  special379
 
-final343:
+final377:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around347
+	JNE       around381
 	VMOVDQU   X0, (DX)
 
-stored346:
-stored344:
+stored380:
+stored378:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result331
-	JMP  over333
+	JLT  result365
+	JMP  over367
 
-many335:
+many369:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany332
-	JMP   few336
+	JEQ   tooMany366
+	JMP   few370
 
-around347:
+around381:
 	VMOVNTDQ X0, (DX)
-	JMP      stored346
+	JMP      stored380
 
-special345:
+special379:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow348
+	JEQ     narrow382
 	VMOVUPS Y0, (DX)
-	JMP     stored344
+	JMP     stored378
 
-narrow348:
+narrow382:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip349
+	JEQ          skip383
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty350
+	JEQ          empty384
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty350:
-skip349:
+empty384:
+skip383:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip351
+	JEQ          skip385
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -40809,31 +43572,31 @@ skip349:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip351:
-	JMP final343
+skip385:
+	JMP final377
 
-empty337:
+empty371:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed342
+	JNE     summed376
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around352
+	JNE     around386
 	VMOVDQU X0, (DX)
-	JMP     stored344
+	JMP     stored378
 
-around352:
+around386:
 	VMOVNTDQ X0, (DX)
-	JMP      stored344
+	JMP      stored378
 
-tooMany332:
+tooMany366:
 	MOVQ DI, results+24(FP)
 
-over333:
+over367:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile327
+	JNE  tile361
 
-done220:
+done254:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -40843,7 +43606,7 @@ done220:
 
 // func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
+TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $24-104
 	MOVQ  stride+8(FP), AX
 	MOVQ  positions+32(FP), CX
 	MOVQ  known+40(FP), DX
@@ -40856,18 +43619,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none353
+	JEQ   none387
 	SUBQ  CX, DX
 
-none353:
+none387:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile355:
+tile389:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower356
+	JLE     narrower390
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -40876,17 +43639,17 @@ tile355:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over359
+	JGE     over393
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result357:
+result391:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty360
+	JGE     empty394
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -40903,9 +43666,9 @@ result357:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows363
+	JGE     rows397
 
-row362:
+row396:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -40938,13 +43701,13 @@ row362:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row362
+	JLT        row396
 
-rows363:
+rows397:
 	CMPQ R11, DI
-	JGE  rows365
+	JGE  rows399
 
-row364:
+row398:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -40974,9 +43737,9 @@ row364:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row364
+	JLT       row398
 
-rows365:
+rows399:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -40988,7 +43751,7 @@ rows365:
 	VMOVUPS      X1, 48(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none366
+	JEQ          none400
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -41043,10 +43806,10 @@ rows365:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none366:
-	JMP stored361
+none400:
+	JMP stored395
 
-empty360:
+empty394:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -41062,7 +43825,7 @@ empty360:
 	VMOVUPS   X0, 32(BX)(SI*2)
 	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none367
+	JEQ       none401
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -41085,27 +43848,27 @@ empty360:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none367:
-stored361:
+none401:
+stored395:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result357
-	JMP  over359
+	JLT  result391
+	JMP  over393
 	MOVQ R8, results+24(FP)
 
-over359:
+over393:
 	SUBQ $0x00000020, (SP)
-	JLE  done354
+	JLE  done388
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile355
+	JMP  tile389
 
-narrower356:
+narrower390:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower369
+	JLT     narrower403
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -41116,17 +43879,17 @@ narrower356:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over372
+	JGE     over406
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result370:
+result404:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty373
+	JGE     empty407
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -41139,9 +43902,9 @@ result370:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows376
+	JGE     rows410
 
-row375:
+row409:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -41162,13 +43925,13 @@ row375:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row375
+	JLT        row409
 
-rows376:
+rows410:
 	CMPQ R9, DI
-	JGE  rows378
+	JGE  rows412
 
-row377:
+row411:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -41186,7 +43949,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -41204,7 +43967,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -41222,7 +43985,7 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows378
+	JGE       rows412
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -41240,16 +44003,16 @@ row377:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row377
+	JLT       row411
 
-rows378:
+rows412:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none379
+	JEQ          none413
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -41284,10 +44047,10 @@ rows378:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none379:
-	JMP stored374
+none413:
+	JMP stored408
 
-empty373:
+empty407:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -41296,7 +44059,7 @@ empty373:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none380
+	JEQ       none414
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -41315,23 +44078,245 @@ empty373:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none380:
-stored374:
+none414:
+stored408:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result370
-	JMP  over372
+	JLT  result404
+	JMP  over406
 	MOVQ R8, results+24(FP)
 
-over372:
-	JMP done354
+over406:
+	JMP done388
 
-narrower369:
+narrower403:
+	CMPQ (SP), $0x00000008
+	JLE  one417
+	MOVQ (SP), BX
+	SUBQ $0x00000010, BX
+	MOVQ BX, 8(SP)
+	LEAQ (R9)(BX*2), R10
+	MOVQ to+56(FP), BX
+	MOVQ start+16(FP), R8
+	CMPQ R8, results+24(FP)
+	JGE  over420
+	MOVQ (R8), SI
+	LEAQ (CX)(SI*8), SI
+
+result418:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty421
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VMOVUPS all32_ff800000<>+0(SB), Y1
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows424
+
+row423:
+	MOVQ       128(R11), R13
+	IMULQ      AX, R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R12
+	VCVTPH2PS  (R9)(R12*1), Y2
+	VCMPPS     $0x07, Y0, Y0, Y6
+	VCMPPS     $0x16, Y0, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y0, Y0
+	VBLENDVPS  Y3, Y8, Y4, Y4
+	PREFETCHT0 (R9)(R13*1)
+	VCVTPH2PS  16(R10)(R12*1), Y2
+	VCMPPS     $0x07, Y1, Y1, Y6
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VANDPS     Y6, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VBLENDVPS  Y3, Y8, Y5, Y5
+	VPSUBD     Y9, Y8, Y8
+	ADDQ       $0x08, R11
+	CMPQ       R11, R14
+	JLT        row423
+
+rows424:
+	CMPQ R11, DI
+	JGE  rows426
+
+row425:
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JGE       rows426
+	MOVQ      (R11), R12
+	IMULQ     AX, R12
+	VCVTPH2PS (R9)(R12*1), Y2
+	VCMPPS    $0x07, Y0, Y0, Y6
+	VCMPPS    $0x16, Y0, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y0, Y0
+	VBLENDVPS Y3, Y8, Y4, Y4
+	VCVTPH2PS 16(R10)(R12*1), Y2
+	VCMPPS    $0x07, Y1, Y1, Y6
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VANDPS    Y6, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VBLENDVPS Y3, Y8, Y5, Y5
+	VPSUBD    Y9, Y8, Y8
+	ADDQ      $0x08, R11
+	CMPQ      R11, DI
+	JLT       row425
+
+rows426:
+	VCVTPS2PH    $0x00, Y0, X0
+	VMOVUPS      X0, (BX)
+	VCVTPS2PH    $0x00, Y1, X0
+	MOVQ         8(SP), R11
+	VMOVUPS      X0, 16(BX)(R11*2)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none427
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	VEXTRACTI128 $0x00, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, (R11)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 32(R11)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 64(R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y5, X1
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y2
+	VPGATHERDQ   Y2, (SI)(X1*8), Y0
+	VMOVUPD      Y0, 96(R11)(R12*8)
+
+none427:
+	JMP stored422
+
+empty421:
+	VPXOR     Y0, Y0, Y0
+	VPXOR     Y1, Y1, Y1
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVUPS   X0, (BX)
+	VCVTPS2PH $0x00, Y1, X0
+	MOVQ      8(SP), SI
+	VMOVUPS   X0, 16(BX)(SI*2)
+	CMPQ      choice+80(FP), $0x00000000
+	JEQ       none428
+	MOVQ      columns+72(FP), SI
+	SUBQ      (SP), SI
+	SHLQ      $0x03, SI
+	ADDQ      choice+80(FP), SI
+	MOVQ      R8, R11
+	SUBQ      start+16(FP), R11
+	SHRQ      $0x03, R11
+	IMULQ     choiceApart+88(FP), R11
+	ADDQ      R11, SI
+	VMOVUPD   Y9, (SI)
+	VMOVUPD   Y9, 32(SI)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 64(SI)(R11*8)
+	MOVQ      8(SP), R11
+	VMOVUPD   Y9, 96(SI)(R11*8)
+
+none428:
+stored422:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result418
+	JMP  over420
+	MOVQ R8, results+24(FP)
+
+over420:
+	JMP done388
+
+one417:
 	XORQ BX, BX
+	CMPQ (SP), $0x00000008
+	JLT  few429
 
-tile381:
+tile415:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -41339,17 +44324,17 @@ tile381:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over387
+	JGE    over433
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result385:
+result431:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty388
+	JGE     empty434
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -41360,9 +44345,9 @@ result385:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows391
+	JGE     rows437
 
-row390:
+row436:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -41377,13 +44362,13 @@ row390:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row390
+	JLT        row436
 
-rows391:
+rows437:
 	CMPQ R11, DI
-	JGE  rows393
+	JGE  rows439
 
-row392:
+row438:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41395,7 +44380,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41407,7 +44392,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41419,7 +44404,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41431,7 +44416,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41443,7 +44428,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41455,7 +44440,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41467,7 +44452,7 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows393
+	JGE       rows439
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -41479,14 +44464,14 @@ row392:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row392
+	JLT       row438
 
-rows393:
+rows439:
 	VCVTPS2PH    $0x00, Y0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none394
+	JEQ          none440
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -41509,16 +44494,16 @@ rows393:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none394:
-	JMP stored389
+none440:
+	JMP stored435
 
-empty388:
+empty434:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none395
+	JEQ       none441
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -41533,23 +44518,300 @@ empty388:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none395:
-stored389:
+none441:
+stored435:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result385
-	JMP  over387
+	JLT  result431
+	JMP  over433
 	MOVQ R8, results+24(FP)
 
-over387:
+over433:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile381
+	JNE  tile415
+	JMP  done430
 
-done354:
+few429:
+	MOVQ         BX, 8(SP)
+	LEAQ         (R9)(BX*2), R10
+	VMOVQ        (SP), X0
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	MOVQ         (SP), BX
+	SHRQ         $0x01, BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y2
+	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	MOVQ         (SP), BX
+	DECQ         BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, X3
+	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	ADDQ         BX, BX
+	MOVQ         BX, 16(SP)
+	ADDQ         BX, R9
+	IMUL3Q       $0x00000101, BX, BX
+	ADDQ         $0x00000100, BX
+	VMOVQ        BX, X5
+	MOVQ         to+56(FP), BX
+	IMUL3Q       $+2, 8(SP), SI
+	ADDQ         SI, BX
+	MOVQ         start+16(FP), R8
+	CMPQ         R8, results+24(FP)
+	JGE          over444
+	MOVQ         (R8), SI
+	LEAQ         (CX)(SI*8), SI
+
+result442:
+	MOVQ    8(R8), DI
+	LEAQ    (CX)(DI*8), DI
+	MOVQ    DI, R11
+	SUBQ    SI, R11
+	CMPQ    SI, DI
+	JGE     empty445
+	VMOVUPS all32_ff800000<>+0(SB), Y0
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y8, Y8, Y8
+	VMOVUPS all32_ffffffff<>+0(SB), Y9
+	MOVQ    SI, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000080, R14
+	CMPQ    R14, DI
+	CMOVQGT DI, R14
+	CMPQ    R11, R14
+	JGE     rows448
+
+row447:
+	MOVQ         128(R11), R13
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	PREFETCHT0   15(R10)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row447
+
+rows448:
+	CMPQ R11, DI
+	JGE  rows450
+
+row449:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JGE          rows450
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VMASKMOVPS   (R10)(R12*1), X2, X6
+	VPBROADCASTW (R9)(R12*1), X7
+	VPBLENDVB    X3, X7, X6, X6
+	VCVTPH2PS    X6, Y6
+	VCMPPS       $0x07, Y0, Y0, Y10
+	VCMPPS       $0x16, Y0, Y6, Y7
+	VANDPS       Y10, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y0
+	VBLENDVPS    Y7, Y8, Y4, Y4
+	VPSUBD       Y9, Y8, Y8
+	ADDQ         $0x08, R11
+	CMPQ         R11, DI
+	JLT          row449
+
+rows450:
+	VCVTPS2PH    $0x00, Y0, X0
+	VPSHUFB      X5, X0, X6
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), R11
+	ADDQ         16(SP), R11
+	VPEXTRW      $0x00, X6, (R11)
+	LEAQ         (DX)(SI*1), SI
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none451
+	MOVQ         columns+72(FP), R11
+	SUBQ         (SP), R11
+	SHLQ         $0x03, R11
+	ADDQ         choice+80(FP), R11
+	MOVQ         R8, R12
+	SUBQ         start+16(FP), R12
+	SHRQ         $0x03, R12
+	IMULQ        choiceApart+88(FP), R12
+	ADDQ         R12, R11
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x00, Y4, X6
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VPGATHERDQ   Y7, (SI)(X6*8), Y0
+	VEXTRACTI128 $0x00, Y1, X6
+	VPMOVSXDQ    X6, Y6
+	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	MOVQ         8(SP), R12
+	VEXTRACTI128 $0x01, Y4, X4
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVSXDQ    X4, Y4
+	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
+
+none451:
+	JMP stored446
+
+empty445:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH    $0x00, Y0, X0
+	VPSHUFB      X5, X0, X4
+	VMASKMOVPS   X0, X2, (BX)
+	LEAQ         (BX), SI
+	ADDQ         16(SP), SI
+	VPEXTRW      $0x00, X4, (SI)
+	CMPQ         choice+80(FP), $0x00000000
+	JEQ          none452
+	MOVQ         columns+72(FP), SI
+	SUBQ         (SP), SI
+	SHLQ         $0x03, SI
+	ADDQ         choice+80(FP), SI
+	MOVQ         R8, R11
+	SUBQ         start+16(FP), R11
+	SHRQ         $0x03, R11
+	IMULQ        choiceApart+88(FP), R11
+	ADDQ         R11, SI
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x00, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, (SI)(R11*8)
+	MOVQ         8(SP), R11
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVSXDQ    X0, Y0
+	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
+
+none452:
+stored446:
+	MOVQ DI, SI
+	ADDQ apart+64(FP), BX
+	ADDQ $0x08, R8
+	CMPQ R8, results+24(FP)
+	JLT  result442
+	JMP  over444
+	MOVQ R8, results+24(FP)
+
+over444:
+done430:
+done388:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -41600,7 +44862,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none396
+	JEQ       none453
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -41610,7 +44872,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none396:
+none453:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -41656,11 +44918,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole397
+	JGE    whole454
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole397:
+whole454:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -41670,11 +44932,11 @@ whole397:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole398
+	JGE        whole455
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole398:
+whole455:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41683,11 +44945,11 @@ whole398:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole399
+	JGE       whole456
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole399:
+whole456:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41696,11 +44958,11 @@ whole399:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole400
+	JGE       whole457
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole400:
+whole457:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41709,11 +44971,11 @@ whole400:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole401
+	JGE       whole458
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole401:
+whole458:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -41723,11 +44985,11 @@ whole401:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole402
+	JGE        whole459
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole402:
+whole459:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41736,11 +44998,11 @@ whole402:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole403
+	JGE       whole460
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole403:
+whole460:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -41749,11 +45011,11 @@ whole403:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole404
+	JGE       whole461
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole404:
+whole461:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

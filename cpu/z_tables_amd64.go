@@ -292,28 +292,28 @@ var rowSums = []rowSum{
 
 var bagMaxima = []bagMax{
 	{
-		needs: AVX512, dtype: tensor.F32, least: 1, run: bagMaxAVX512F32,
+		needs: AVX512, dtype: tensor.F32, run: bagMaxAVX512F32,
 	},
 	{
-		needs: AVX512, dtype: tensor.F64, least: 1, run: bagMaxAVX512F64,
+		needs: AVX512, dtype: tensor.F64, run: bagMaxAVX512F64,
 	},
 	{
-		needs: AVX512, dtype: tensor.BF16, least: 1, run: bagMaxAVX512BF16,
+		needs: AVX512, dtype: tensor.BF16, run: bagMaxAVX512BF16,
 	},
 	{
-		needs: AVX512, dtype: tensor.F16, least: 1, run: bagMaxAVX512F16,
+		needs: AVX512, dtype: tensor.F16, run: bagMaxAVX512F16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F32, least: 8, run: bagMaxAVX2F32,
+		needs: AVX2, dtype: tensor.F32, run: bagMaxAVX2F32,
 	},
 	{
-		needs: AVX2, dtype: tensor.F64, least: 4, run: bagMaxAVX2F64,
+		needs: AVX2, dtype: tensor.F64, run: bagMaxAVX2F64,
 	},
 	{
-		needs: AVX2, dtype: tensor.BF16, least: 8, run: bagMaxAVX2BF16,
+		needs: AVX2, dtype: tensor.BF16, run: bagMaxAVX2BF16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F16, least: 8, run: bagMaxAVX2F16,
+		needs: AVX2, dtype: tensor.F16, run: bagMaxAVX2F16,
 	},
 }
 

@@ -192,11 +192,11 @@ func TestBadOffsets(t *testing.T) {
 }
 
 // Bags of so many rows that kernels take them in parts: of equals the first, and
-// the first NaN, in whichever part.
+// the first NaN, in whichever part; with less than a vector of columns, too.
 func TestLargestOfLongBags(t *testing.T) {
 	for _, dtype := range []string{"f32", "f64", "bf16"} {
-		for _, bag := range []int{1023, 1024, 1025, 2048, 5000} {
-			text := fmt.Sprintf("embedding_bag weight=%s[30,300] indices=i64[3,%d] mode=max chosen=i64 padding_idx=3", dtype, bag)
+		for _, size := range [][2]int{{300, 1023}, {300, 1024}, {300, 1025}, {300, 2048}, {300, 5000}, {1, 1025}, {3, 1024}, {7, 5000}, {12, 1025}} {
+			text := fmt.Sprintf("embedding_bag weight=%s[30,%d] indices=i64[3,%d] mode=max chosen=i64 padding_idx=3", dtype, size[0], size[1])
 			for _, c := range []*testcase.Case{caseOf(t, testcase.Large, text), finiteCase(t, text)} {
 				want := defined(t, c)
 				for _, row := range rowsFor(c) {

@@ -26,7 +26,7 @@ func (m *bagMax) function() {
 		name+" finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.",
 		"The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.",
 		"Of no rows it stores 0 and -1. It returns the number of results.")
-	m.tile, m.advance = m.maxTile, func(move func(bytes int)) { move(m.out.size) }
+	m.tile, m.advance, m.takesFew = m.maxTile, func(move func(bytes int)) { move(m.out.size) }, true
 	m.lists()
 	m.sourcesBeside()
 	m.group = 8
@@ -56,8 +56,8 @@ func (m *bagMax) maxTile() {
 	}
 	m.emit(m.bits("VPXOR"), rank, rank, rank)
 	m.ones(minus)
-	m.eachRow(func(reg.GPVirtual) {}, func(v int, from memory) {
-		m.take(v, m.out.load(m.kernel, from))
+	m.eachRow(func(_, _ reg.GPVirtual) {}, func(v int, from memory) {
+		m.take(v, m.load(from))
 		if v == m.group-1 {
 			m.emit(m.whole("VPSUB"), minus, rank, rank)
 		}
@@ -114,12 +114,17 @@ func (m *bagMax) bitsOf() string {
 
 // storeBest stores the largest.
 func (m *bagMax) storeBest() {
-	for v := 0; v < m.group; v += 2 { // two at a time: narrow types are packed
-		pair := m.best[v:min(v+2, m.group)]
+	step := either(m.shifted.within, 1, 2) // two at a time: narrow types are packed
+	for v := 0; v < m.group; v += step {
+		pair := m.best[v:min(v+step, m.group)]
 		packed := m.packed(pair)
 		to := m.place(v)
 		if m.tail != nil {
 			m.out.masked(m.kernel, packed, to)
+			continue
+		}
+		if m.shifted.few != nil {
+			m.storeFew(packed[0], to)
 			continue
 		}
 		for _, r := range packed {
@@ -181,17 +186,31 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	for v := range m.group {
 		for part := range parts {
 			to := m.shiftedPlace(operand.Mem{Base: choice, Disp: (v*parts + part) * m.isa.bytes}, v, 8)
-			if m.tail == nil {
+			switch {
+			case m.shifted.few != nil:
+				m.emit("VMASKMOVPD", number(v, part), m.fewOf(part), to)
+			case m.tail == nil:
 				m.emit("VMOVUPD", number(v, part), to)
-				continue
-			}
-			some := m.tail
-			if part == 1 {
-				some = c.K()
+			case part == 0:
+				m.emit("VMOVUPD", number(v, part), m.tail, to)
+			default:
+				some := c.K()
 				c.KSHIFTRW(operand.Imm(8), m.tail, some)
+				m.emit("VMOVUPD", number(v, part), some, to)
 			}
-			m.emit("VMOVUPD", number(v, part), some, to)
 		}
 	}
 	c.Label(none)
+}
+
+// fewOf returns which numbers of 64 bits are of columns: of all, or of the first or the second half of them.
+func (m *bagMax) fewOf(part int) reg.VecVirtual {
+	lanes := m.shifted.few.lanes
+	if m.double() {
+		return lanes
+	}
+	half, some := m.half(), m.vector()
+	m.emit("VEXTRACTI128", part, lanes, half)
+	m.emit("VPMOVSXDQ", half, some)
+	return some
 }

@@ -35,7 +35,7 @@ func (s *rowSum) chosenTile() {
 	c.SUBQ(s.notDone(), ranks)
 	c.SHLQ(operand.Imm(2), ranks)
 	c.ADDQ(s.param("ranks"), ranks)
-	s.eachRow(func(at reg.GPVirtual) {
+	s.eachRow(func(at, _ reg.GPVirtual) {
 		c.MOVQ(operand.Mem{Base: at}, rank)
 		c.IMULQ(s.param("ranksApart"), rank)
 		c.ADDQ(ranks, rank)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -29,7 +31,7 @@ func (s *rowSum) codesFunction() {
 		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int",
 		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
 		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.")
-	s.tile, s.advance = s.sumTile, s.advanceSum
+	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
 	s.lists()
 	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 }
@@ -45,8 +47,41 @@ func (s *rowSum) rowBytes(columns int) int {
 	return columns * s.codes.size
 }
 
-// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. A loop
-// serves rows without factors, and without zero points, too: rounding takes longer.
+// addCodes emits the addition of rows: begin what comes first for each, and add what is done with each term, by a factor
+// perhaps.
+func (s *rowSum) addCodes(begin func(at, row reg.GPVirtual), add func(term any, v int), factor reg.VecVirtual) {
+	scale, zero := s.vector(), s.vector()
+	s.fused = s.terms == bf16 && !s.isa.masks
+	defer func() { s.fused = false }()
+	addTerm := func(v int, from memory) {
+		term := s.loadCodes(from)
+		if !s.centred {
+			s.emit("VSUBPS", zero, term, term)
+		}
+		s.emit("VMULPS", scale, term, term)
+		if s.terms != nil {
+			s.roundTerm(term)
+		}
+		add(term, v)
+	}
+	s.eachRow(func(at, row reg.GPVirtual) {
+		begin(at, row)
+		s.parameters(at, scale, zero)
+		if s.fused {
+			s.setAside(scale, zero, func() {
+				for v := range s.group {
+					addTerm(v, s.vectorOf(row, v))
+				}
+				for _, r := range []reg.VecVirtual{scale, factor} {
+					s.emit("VXORPS", r, r, r)
+				}
+			})
+		}
+	}, addTerm)
+}
+
+// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. With
+// masks a loop serves rows without factors, and without zero points, too: rounding takes longer.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded := s.c, s.newLabel("rounded")
 	branch(c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), c.JNE, rounded)
@@ -55,28 +90,81 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to
-				s.addRows(sum, n.to)
+				if !s.isa.masks {
+					none := s.newLabel("none")
+					branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
+					s.addRows(sum, n.to)
+					c.JMP(operand.LabelRef(summed))
+					c.Label(none)
+					s.addWithoutFactors(sum, summed)
+				} else {
+					s.addRows(sum, n.to)
+				}
 				s.terms = nil
 				c.JMP(operand.LabelRef(summed))
 			})
 		}
+		if !s.isa.masks { // so that what follows need not keep this code's registers
+			c.JMP(operand.LabelRef(summed))
+		}
 	})
 }
 
-// roundTerm rounds a vector to the type of terms. Of bf16 NaNs stay, as parameters sees to.
+// roundTerm rounds a vector to the type of terms. Of bf16 NaNs stay, as parameters sees to; fused steps add 1.5*2^16 times
+// the term's power of two, whose last place is that of a bf16, and subtract it.
 func (s *rowSum) roundTerm(x reg.VecVirtual) {
-	if s.terms == f16 {
+	r := s.vector()
+	switch {
+	case s.terms == f16:
 		narrow := s.half()
 		s.emit("VCVTPS2PH", nearestEven, x, narrow)
 		s.emit("VCVTPH2PS", narrow, x)
-		return
+	case s.fused:
+		s.emit("VANDPS", s.constant(exponent), x, r)
+		s.emit("VFMADD231PS", s.constant(math.Float32bits(3<<15)), r, x)
+		s.emit("VFNMADD231PS", s.constant(math.Float32bits(3<<15)), r, x)
+	default:
+		s.emit("VPSRLD", 16, x, r)
+		s.emit(s.bits("VPAND"), s.constant(uint32(1)), r, r)
+		s.emit("VPADDD", s.constant(halfLess), x, x)
+		s.emit("VPADDD", r, x, x)
+		s.emit(s.bits("VPAND"), s.constant(upperHalf), x, x)
 	}
-	r := s.vector()
-	s.emit("VPSRLD", 16, x, r)
-	s.emit(s.bits("VPAND"), s.constant(uint32(1)), r, r)
-	s.emit("VPADDD", s.constant(halfLess), x, x)
-	s.emit("VPADDD", r, x, x)
-	s.emit(s.bits("VPAND"), s.constant(upperHalf), x, x)
+}
+
+// What fused steps take: scales that are normal numbers, so that terms are normal or 0, and neither
+// they nor the numbers added are infinite; so are zero points below 2^15.
+const (
+	exponent   = uint32(0x7f800000)
+	fusedScale = 220 // powers of two from the least normal one on
+	fusedZero  = 127 + 15
+)
+
+// setAside emits the addition of a row that fused steps do not take: what they add to it is 0.
+func (s *rowSum) setAside(scale, zero reg.VecVirtual, addRow func()) {
+	c, power, other, done := s.c, s.c.GP64(), s.newLabel("other"), s.newLabel("done")
+	powerOf := func(x reg.VecVirtual) {
+		c.VMOVD(x.AsX(), power.As32())
+		c.ADDL(power.As32(), power.As32())
+		c.SHRL(operand.Imm(24), power.As32())
+	}
+	powerOf(scale)
+	c.DECL(power.As32())
+	branch(c.CMPL, power.As32(), operand.U32(fusedScale), c.JCC, other)
+	if !s.centred {
+		powerOf(zero)
+		branch(c.CMPL, power.As32(), operand.U32(fusedZero), c.JCC, other)
+	}
+	c.Label(done)
+	centred, terms := s.centred, s.terms
+	s.rarely(func() {
+		s.centred, s.terms = centred, terms
+		c.Label(other)
+		s.quietScale(scale)
+		addRow()
+		c.JMP(operand.LabelRef(done))
+		s.centred, s.terms = false, nil
+	})
 }
 
 // quietScale makes a NaN the one whose upper half rounding leaves a NaN.
@@ -108,7 +196,7 @@ func (s *rowSum) parameter(name string, row operand.Op) operand.Mem {
 func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
 	row := operand.Mem{Base: at}
 	s.emit(s.broadcast(), memory{s.parameter("scale", row)}, scale)
-	if s.terms == bf16 {
+	if s.terms == bf16 && !s.fused {
 		s.quietScale(scale)
 	}
 	if !s.centred {

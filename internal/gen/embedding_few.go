@@ -14,12 +14,24 @@ type fewColumns struct {
 	pairs, last reg.VecVirtual // of 16 bits: whole pairs of columns, and the last column
 	turn        reg.VecVirtual // there, too: puts the last column first
 	before      operand.Mem    // bytes before the last column
+	codes       fewCodes
+}
+
+// fewCodes is how less than a vector of codes is loaded: with what lies before them, into the upper lanes; of the first
+// rows, before which less lies than that, byte after byte.
+type fewCodes struct {
+	before operand.Mem    // how many bytes before a row are loaded
+	place  operand.Mem    // where bytes are put together
+	down   reg.VecVirtual // moves the upper lanes down
 }
 
 // beginFew sets them for the columns that are left.
 func (s *rowSum) beginFew() {
 	c, few := s.c, &fewColumns{lanes: s.lanesBelow(s.shifted.left, s.vector())}
 	s.shifted.few = few
+	if s.codes != nil {
+		few.codes = s.beginFewCodes()
+	}
 	if s.out.size > f16.size && !s.narrows() {
 		return
 	}
@@ -40,10 +52,73 @@ func (s *rowSum) beginFew() {
 	s.emit("VPCMPEQW", s.table("numbers16", numbers...), few.last, few.last)
 	c.ADDQ(columns, columns)
 	c.MOVQ(columns, few.before)
-	c.ADDQ(columns, s.rows)
+	if s.codes == nil { // whose last bytes are loaded with the others
+		c.ADDQ(columns, s.rows)
+	}
 	c.IMUL3Q(operand.U32(0x0101), columns, columns)
 	c.ADDQ(operand.U32(0x0100), columns) // its second byte follows the first
 	c.VMOVQ(columns, few.turn)
+}
+
+// beginFewCodes sets it, and lastRows to where loads begin.
+func (s *rowSum) beginFewCodes() (few fewCodes) {
+	c, before, lanes := s.c, s.c.GP64(), s.c.XMM()
+	few.before = c.AllocLocal(16)
+	few.place = few.before.Offset(8)
+	c.MOVQ(operand.U32(s.lanes), before)
+	c.SUBQ(s.shifted.left, before)
+	if s.packed() {
+		c.SHRQ(operand.Imm(1), before)
+	}
+	c.MOVQ(before, few.before)
+	c.SUBQ(before, s.shifted.lastRows)
+	if s.packed() {
+		c.ADDQ(before, before)
+	}
+	c.VMOVQ(before, lanes)
+	few.down = s.vector()
+	s.emit("VPBROADCASTD", lanes, few.down)
+	s.emit("VPADDD", s.laneNumbers(), few.down, few.down)
+	return few
+}
+
+// loadCodes loads a vector of a row's codes.
+func (s *rowSum) loadCodes(from memory) reg.VecVirtual {
+	if s.shifted.few == nil {
+		return s.codes.load(s.kernel, from)
+	}
+	c, few, row := s.c, s.shifted.few.codes, from.Index.(reg.GPVirtual)
+	first, loaded := s.newLabel("first"), s.newLabel("loaded")
+	branch(c.CMPQ, row, few.before, c.JLT, first)
+	v := s.codes.load(s.kernel, from)
+	c.Label(loaded)
+	s.rarely(func() {
+		c.Label(first)
+		s.putTogether(row)
+		s.emit("VMOVAPS", s.codes.load(s.kernel, memory{few.place}), v)
+		c.JMP(operand.LabelRef(loaded))
+	})
+	return v
+}
+
+// putTogether puts a row's bytes where a vector is loaded from: one after the other becomes the last.
+func (s *rowSum) putTogether(row reg.GPVirtual) {
+	c, few, bytes, next := s.c, s.shifted.few.codes, s.c.XMM(), s.newLabel("byte")
+	c.MOVQ(row, few.place)
+	c.ADDQ(operand.Imm(uint64(s.rowBytes(s.lanes))), few.place) // where the row ends
+	c.ADDQ(few.before, row)
+	s.emit("VPXOR", bytes, bytes, bytes)
+	c.Label(next)
+	s.emit("VPSRLDQ", 1, bytes, bytes)
+	s.emit("VPINSRB", 15, operand.Mem{Base: s.shifted.lastRows, Index: row, Scale: 1}, bytes, bytes)
+	c.INCQ(row)
+	branch(c.CMPQ, row, few.place, c.JLT, next)
+	c.SUBQ(operand.Imm(uint64(s.rowBytes(s.lanes))), row)
+	if s.packed() {
+		s.emit("VPEXTRD", 3, bytes, few.place)
+	} else {
+		s.emit("VPEXTRQ", 1, bytes, few.place)
+	}
 }
 
 // lastOf is where the last column of 16 bits is: those of rows lie after s.rows.

@@ -10,7 +10,7 @@ import (
 // sumTile emits the sum of a group of vectors, without factors or with them.
 func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
-	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil
+	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil && !s.shifted.within
 	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	if s.codes != nil {
@@ -29,19 +29,24 @@ func (s *rowSum) sumTile() {
 	s.addRows(sum, s.out)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
-	if s.codes != nil { // nearly all have no factors, and many no zero points
-		zeros := s.newLabel("zeros")
-		branch(c.TESTQ, operand.U32(sumCentred), s.param("mode"), c.JEQ, zeros)
-		s.centred = true
-		s.addRows(sum, nil)
-		s.centred = false
-		c.JMP(operand.LabelRef(summed))
-		c.Label(zeros)
-	}
-	s.addRows(sum, nil)
+	s.addWithoutFactors(sum, summed)
 	c.Label(summed)
 	s.finish(sum, empty)
 	s.split = false
+}
+
+// addWithoutFactors emits the addition of rows as they are.
+func (s *rowSum) addWithoutFactors(sum value, summed string) {
+	if s.codes != nil { // nearly all have no factors, and many no zero points
+		zeros := s.newLabel("zeros")
+		branch(s.c.TESTQ, operand.U32(sumCentred), s.param("mode"), s.c.JEQ, zeros)
+		s.centred = true
+		s.addRows(sum, nil)
+		s.centred = false
+		s.c.JMP(operand.LabelRef(summed))
+		s.c.Label(zeros)
+	}
+	s.addRows(sum, nil)
 }
 
 // clearedSums returns the sums of a tile at their beginning.
@@ -56,34 +61,26 @@ func (s *rowSum) clearedSums() value {
 // addRows emits the addition of the rows, one at least, times factors of a type, if there are any.
 func (s *rowSum) addRows(sum value, factors *storage) {
 	at, factor := s.c.GP64(), s.vector()
-	begin := func(reg.GPVirtual) {}
+	begin := func(_, _ reg.GPVirtual) {}
 	if factors != nil {
 		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[factors.size]
 		s.c.MOVQ(s.begin, at)
 		s.c.SUBQ(s.positions, at)
 		s.c.SHRQ(operand.Imm(shift), at)
 		s.c.ADDQ(s.param("factors"), at)
-		begin = func(reg.GPVirtual) {
+		begin = func(_, _ reg.GPVirtual) {
 			s.loadFactor(factors, operand.Mem{Base: at}, factor)
 			s.c.ADDQ(operand.U32(factors.size), at)
 		}
-		if s.terms != nil { // perhaps there are none
+		if s.terms != nil && s.isa.masks { // perhaps there are none
 			s.emit(s.ps("VMOVU"), s.one(), factor)
 			load := begin
-			begin = func(row reg.GPVirtual) {
+			begin = func(at, row reg.GPVirtual) {
 				none := s.newLabel("none")
 				branch(s.c.CMPQ, s.param("factors"), operand.U32(0), s.c.JEQ, none)
-				load(row)
+				load(at, row)
 				s.c.Label(none)
 			}
-		}
-	}
-	scale, zero := s.vector(), s.vector()
-	if s.codes != nil {
-		factorOf := begin
-		begin = func(row reg.GPVirtual) {
-			factorOf(row)
-			s.parameters(row, scale, zero)
 		}
 	}
 	add := func(term any, v int) {
@@ -94,18 +91,12 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 		}
 		s.emit(s.ps("VADD"), term, sum[v], sum[v])
 	}
+	if s.codes != nil {
+		s.addCodes(begin, add, factor)
+		return
+	}
 	s.eachRow(begin, func(v int, from memory) {
 		switch {
-		case s.codes != nil:
-			term := s.codes.load(s.kernel, from)
-			if !s.centred {
-				s.emit("VSUBPS", zero, term, term)
-			}
-			s.emit("VMULPS", scale, term, term)
-			if s.terms != nil {
-				s.roundTerm(term)
-			}
-			add(term, v)
 		case !s.split:
 			add(s.term(from), v)
 		case v%2 == 0:
@@ -128,7 +119,7 @@ func (s *rowSum) term(from memory) any {
 // comes first for each, and take what is done with each vector. Between them the
 // first loop asks for the lines of a later row; where no later one is known, the
 // second goes on without.
-func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from memory)) {
+func (s *rowSum) eachRow(begin func(at, row reg.GPVirtual), take func(v int, from memory)) {
 	c, bytes := s.c, s.rowBytes(s.lanes) // of a vector
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	early := 8 * s.rowsEarly(s.group*bytes/64)
@@ -157,15 +148,14 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 			}
 			c.MOVQ(operand.Mem{Base: at}, row)
 			c.IMULQ(s.stride, row)
-			begin(at)
+			begin(at, row)
 			for v := range s.group {
-				rows, ask := s.rows, v*bytes
-				if v >= s.fixed() { // the line that a row ends in
-					rows, ask = s.shifted.lastRows, s.group*bytes-1
-				}
-				take(v, memory{operand.Mem{Base: rows, Index: row, Scale: 1, Disp: v * bytes}})
-				if asks && v*bytes%64 == 0 {
-					c.PREFETCHT0(operand.Mem{Base: rows, Index: later, Scale: 1, Disp: ask})
+				take(v, s.vectorOf(row, v))
+				if ask := s.vectorOf(later, v); asks && v*bytes%64 == 0 {
+					if v >= s.fixed() { // the line that a row ends in
+						ask.Disp = s.group*bytes - 1
+					}
+					c.PREFETCHT0(ask.Mem)
 				}
 			}
 			c.ADDQ(operand.Imm(8), at)
@@ -173,6 +163,15 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from mem
 		branch(c.CMPQ, at, until, c.JLT, loop)
 		c.Label(done)
 	}
+}
+
+// vectorOf is where a vector of a row lies.
+func (s *rowSum) vectorOf(row reg.GPVirtual, v int) memory {
+	first := s.rows
+	if v >= s.fixed() {
+		first = s.shifted.lastRows
+	}
+	return memory{operand.Mem{Base: first, Index: row, Scale: 1, Disp: v * s.rowBytes(s.lanes)}}
 }
 
 // exits is how many jumps a loop over rows ends by. A processor may fail to predict one that is

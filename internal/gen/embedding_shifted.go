@@ -6,7 +6,7 @@ import (
 )
 
 // Tiles of columns where no mask takes less than a vector: the last pair of vectors ends where the columns do,
-// and so may begin with some that its tile has, or the tile before. Of less than two vectors the second begins
+// and so may begin with some that its tile has, or the tile before. Of less than two vectors in all the second begins
 // within the first. So each row is read once for up to 8 vectors, however many columns they have.
 
 // shifted is what a rowSum needs for them.
@@ -14,6 +14,7 @@ type shifted struct {
 	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
 	lastRows    reg.GPVirtual // rows, so moved
 	few         *fewColumns   // of less than a vector; else nil
+	within      bool          // a second vector begins within the first
 }
 
 // notDone is how many columns are left.
@@ -35,6 +36,9 @@ func (s *rowSum) shiftedTiles(groups []int) {
 		s.group = group
 		width, tile, narrower := group*s.lanes, s.newLabel("tile"), s.newLabel("narrower")
 		if group == 1 {
+			if s.takesFew {
+				s.withinFirst(done)
+			}
 			s.lessThanTwo(tile)
 			break
 		}
@@ -63,6 +67,20 @@ func (s *rowSum) shiftedTiles(groups []int) {
 		c.Label(narrower)
 	}
 	c.Label(done)
+}
+
+// withinFirst emits a vector and the one that ends with the columns, if there are more than one has.
+func (s *rowSum) withinFirst(done string) {
+	c, moved, one := s.c, s.c.GP64(), s.newLabel("one")
+	branch(c.CMPQ, s.shifted.left, operand.U32(s.lanes), c.JLE, one)
+	c.MOVQ(s.shifted.left, moved)
+	c.SUBQ(operand.U32(2*s.lanes), moved)
+	s.group, s.shifted.within = 2, true
+	s.shift(moved)
+	s.ofEach()
+	s.group, s.shifted.within = 1, false
+	c.JMP(operand.LabelRef(done))
+	c.Label(one)
 }
 
 // lessThanTwo emits a vector and, if there are more columns, the one that ends with them.
@@ -117,8 +135,11 @@ func (s *rowSum) shift(moved reg.GPVirtual) {
 
 // fixed is how many vectors of a tile are not moved.
 func (s *rowSum) fixed() int {
-	if s.isa.masks {
+	switch {
+	case s.isa.masks:
 		return s.group
+	case s.shifted.within:
+		return 1
 	}
 	return s.group - min(2, s.group)
 }
@@ -166,7 +187,7 @@ func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done strin
 
 // forget clears the sums of columns that the tile before has added to what is there.
 func (s *rowSum) forget(sum value) {
-	if s.isa.masks || s.group > 2 {
+	if s.isa.masks || s.group > 2 || s.shifted.within {
 		return
 	}
 	count := s.c.GP64()

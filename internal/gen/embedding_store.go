@@ -12,6 +12,9 @@ import (
 func (s *rowSum) finish(sum value, empty string) {
 	summed, final, stored, special := s.newLabel("summed"), s.newLabel("final"), s.newLabel("stored"), s.newLabel("special")
 	s.c.Label(summed)
+	if few := s.shifted.few; few != nil && s.codes != nil {
+		s.emit("VPERMPS", sum[0], few.codes.down, sum[0])
+	}
 	branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
 	s.c.Label(final)
 	s.round(sum)
@@ -28,7 +31,7 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	if s.tail != nil || s.shifted.few != nil {
+	if s.tail != nil || s.shifted.few != nil || s.shifted.within {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
@@ -178,6 +181,9 @@ func (s *rowSum) round(sum value) {
 	whole, step := s.group, s.group
 	if s.out != s.compute {
 		step = min(2, whole)
+	}
+	if s.shifted.within {
+		step = 1
 	}
 	for v := 0; v < whole; v += step {
 		s.group = step

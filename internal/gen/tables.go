@@ -68,7 +68,7 @@ var kernelTables = []kernelTable{
 	{"framedKernels", "framedKernel", floatTypes[:1], `needs: {I},
 		locate: gridFramedLocate{I}, sample: gridFramedSample{I}, slope: gridFramedSlope{I},`, nil},
 	{"rowSums", "rowSum", floatTypes, `needs: {I}, in: tensor.{T}, out: tensor.{T}, least: {1}, run: sumRows{K}, chosen: sumChosen{K},`, nil},
-	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, least: {1}, run: bagMax{K},`, nil},
+	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, run: bagMax{K},`, nil},
 	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, least: {1}, run: pairProducts{K},`, nil},
 	{"rowDivisions", "rowDivision", floatTypes, `needs: {I}, dtype: tensor.{T}, run: divideRow{K},`, nil},
 	{"normKernels", "normKernel", floatTypes, `needs: {I}, dtype: tensor.{T},
