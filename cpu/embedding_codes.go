@@ -87,11 +87,17 @@ func (b *codeBags) run(m *EmbeddingSums) {
 	}
 }
 
+// smallestPage is how many bytes a page of memory has at least.
+const smallestPage = 1 << 12
+
 // takes reports whether a kernel takes all groups of codes.
 func (b *codeBags) takes(m *EmbeddingSums) bool {
 	c := &m.Codes
 	zeros := c.Zero.P == nil || c.Zero.DType == tensor.I32
-	return b.direct != nil && c.Scale.DType == tensor.F32 && zeros && m.Out.Contiguous() &&
+	// Of few columns some bytes before a row are loaded with it, which lie in its page or, of rows less than one apart, in
+	// that of the row before.
+	near := m.Column+m.Columns >= groupUnit || c.Weight.RowStride <= smallestPage
+	return b.direct != nil && c.Scale.DType == tensor.F32 && zeros && near && m.Out.Contiguous() &&
 		(c.GroupSize >= m.Column+m.Columns || c.GroupSize%groupUnit == 0)
 }
 
