@@ -10954,14 +10954,12 @@ near5:
 	XORQ R11, R11
 
 group6:
-	VPMOVZXWD   (DX)(R11*2), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VPMOVZXWD   16(DX)(R11*2), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   32(DX)(R11*2), Y7
-	VPSLLD      $0x10, Y7, Y7
-	VPMOVZXWD   48(DX)(R11*2), Y8
-	VPSLLD      $0x10, Y8, Y8
+	VMOVDQU     (DX)(R11*2), Y6
+	VPSLLD      $0x10, Y6, Y5
+	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
+	VMOVDQU     32(DX)(R11*2), Y8
+	VPSLLD      $0x10, Y8, Y7
+	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
 	VMINPS      Y5, Y1, Y5
 	VMAXPS      Y5, Y0, Y5
 	VMULPS      Y3, Y5, Y9
@@ -10982,13 +10980,14 @@ group6:
 	VCVTPS2DQ   Y5, Y5
 	VCVTPS2DQ   Y6, Y6
 	VCVTPS2DQ   Y7, Y7
-	VPACKSSDW   Y5, Y8, Y5
-	VPACKSSDW   Y7, Y6, Y6
+	VPSLLD      $0x10, Y5, Y5
+	VPBLENDW    $0xaa, Y5, Y8, Y5
+	VPSLLD      $0x10, Y7, Y7
+	VPBLENDW    $0xaa, Y7, Y6, Y7
 	VPAND       all32_ff00ff<>+0(SB), Y5, Y5
-	VPAND       all32_ff00ff<>+0(SB), Y6, Y6
-	VPACKUSWB   Y6, Y5, Y5
-	VMOVDQU     transposed32<>+0(SB), Y6
-	VPERMD      Y5, Y6, Y5
+	VPAND       all32_ff00ff<>+0(SB), Y7, Y7
+	VPACKUSWB   Y7, Y5, Y5
+	VPERMQ      $0xd8, Y5, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
 	JNE         around7

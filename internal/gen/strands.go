@@ -99,7 +99,8 @@ func (k *kernel) quickStrand(n, params, steps reg.GPVirtual, block int) {
 		c.SUBQ(k.field(name+"Visit"), between[name])
 	})
 	run, next := k.newLabel("run"), k.newLabel("block")
-	k.quick, k.split = k.newQuick(), k.splits()
+	k.quick = k.newQuick()
+	k.split = k.splits()
 	k.quickly(func() {
 		c.Label(run)
 		k.paramsOfRun(params)
