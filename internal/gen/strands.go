@@ -35,7 +35,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	branch(c.TESTQ, steps, steps, c.JEQ, one)
 	params := c.GP64()
 	c.MOVQ(k.field("params"), params)
-	if k.op.bounds {
+	if k.op.bounds && !k.boundsOfRun() {
 		k.bounds()
 	}
 	if quick && !k.isa.masks && !k.op.chooses {
@@ -272,6 +272,10 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Turn"), k.ptr[name]) })
 }
 
+// boundsOfRun reports whether bounds are loaded for each run, to which they become relative: without masks there are no
+// registers for both.
+func (k *kernel) boundsOfRun() bool { return k.op.relative && !k.isa.masks }
+
 // paramsOfRun fills the registers of parameters with those of a run.
 func (k *kernel) paramsOfRun(of reg.GPVirtual) {
 	at := func(name string) operand.Mem {
@@ -285,7 +289,12 @@ func (k *kernel) paramsOfRun(of reg.GPVirtual) {
 			k.param[name] = append(k.param[name], r)
 		}
 	}
-	if k.op.relative && k.isa.masks {
+	if k.op.relative {
+		if k.boundsOfRun() {
+			delete(k.param, "lo")
+			delete(k.param, "hi")
+			k.bounds()
+		}
 		group := k.group
 		k.group = 1
 		delete(k.param, "first")
