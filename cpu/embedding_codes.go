@@ -94,8 +94,8 @@ const smallestPage = 1 << 12
 func (b *codeBags) takes(m *EmbeddingSums) bool {
 	c := &m.Codes
 	zeros := c.Zero.P == nil || c.Zero.DType == tensor.I32
-	// Of few columns some bytes before a row are loaded with it, which lie in its page or, of rows less than one apart, in
-	// that of the row before.
+	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
+	// its page with this row or the one before; else nothing may be mapped there.
 	near := m.Column+m.Columns >= groupUnit || c.Weight.RowStride <= smallestPage
 	return b.direct != nil && c.Scale.DType == tensor.F32 && zeros && near && m.Out.Contiguous() &&
 		(c.GroupSize >= m.Column+m.Columns || c.GroupSize%groupUnit == 0)

@@ -132,8 +132,8 @@ func (s *rowSum) roundTerm(x reg.VecVirtual) {
 	}
 }
 
-// What fused steps take: scales that are normal numbers, so that terms are normal or 0, and neither
-// they nor the numbers added are infinite; so are zero points below 2^15.
+// What fused steps take: scales that are normal numbers, so that terms are normal or 0, and below 2^94, and zero points
+// below 2^15, so that neither terms nor what is added to them become infinite.
 const (
 	exponent   = uint32(0x7f800000)
 	fusedScale = 220 // powers of two from the least normal one on

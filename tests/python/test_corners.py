@@ -213,6 +213,22 @@ def test_plans_that_were_not_made_and_what_they_hand_out(capfd):
         plan.run(Odd(), torch.ones(()), None, torch.empty(4, dtype=torch.int8))
 
 
+@pytest.mark.parametrize("grad", (False, True))
+@pytest.mark.filterwarnings("ignore")  # torch's, of what is in beta
+def test_batches_that_have_no_matrix(grad):
+    """torch fails to make one of sparse and of nested tensors, in its own words."""
+    x, w, codes, scale = draw(3, 2, 4), draw(5, 4), torch.zeros(5, 4, dtype=torch.int8), torch.ones(5, 1)
+    calls = {
+        "linear": lambda t: isobit.linear(t, w),
+        "matmul": lambda t: isobit.matmul(t, w.t()),
+        "weight_only_linear": lambda t: isobit.weight_only_linear(t, codes, scale, group_size=4),
+    }
+    for batch in (x.to_sparse(), x.to_sparse_csr(), torch.nested.nested_tensor([draw(2, 4), draw(3, 4)])):
+        for name, call in calls.items():
+            with torch.set_grad_enabled(grad), pytest.raises(TypeError, match=f"^{name}: input is a (sparse|nested)"):
+                call(batch)
+
+
 def test_linear_layers_name_their_own_arguments():
     x, w = draw(3, 4), draw(5, 4)
     nested = torch.nested.nested_tensor([draw(4), draw(4)])

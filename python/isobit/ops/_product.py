@@ -170,7 +170,8 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     whole = input.dim() == 2
     if not whole and (input.dim() == 0 or (torch.is_grad_enabled() and _is_any_learned(input, *rest))):
         return NotImplemented
-    y = attempt(op.direct, as_matrix(input), *rest)
+    matrix = input if whole else attempt(as_matrix, input)
+    y = matrix if matrix is NotImplemented else attempt(op.direct, matrix, *rest)
     return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 

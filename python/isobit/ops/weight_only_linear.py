@@ -14,7 +14,7 @@ from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
 from ._code_range import code_range
-from ._product import KINDS, as_matrix, direct, product, row_sums
+from ._product import KINDS, as_matrix, attempt, direct, product, row_sums
 from .dequantize import weights, weights_backward
 from .quantized_linear import check_tensors
 
@@ -78,7 +78,8 @@ def weight_only_linear(
     ``out`` takes a copy of the result."""
     if out is None and not is_dynamo_compiling() and type(input) in KINDS and type(weight) in KINDS and input.dim():
         codes = weight.dtype if dtype is None else dtype
-        y = direct(_OP, input, weight, weight_scale, weight_zero_point, bias, group_size, codes, input.shape[-1])
+        in_features = attempt(input.size, -1)  # of a nested tensor already the shape is an error
+        y = direct(_OP, input, weight, weight_scale, weight_zero_point, bias, group_size, codes, in_features)
         if y is not NotImplemented:
             return y
     check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
