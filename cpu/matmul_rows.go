@@ -146,7 +146,8 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 // product computes a tile; down is a bias with an element for each row, if there is one.
 func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
 	p, unit := r.plan(t.M, t.N, t.K), r.copied.unit
-	transposed := t.M <= r.few(t) && t.Other.RowStride == t.Other.DType.Size()
+	fewest := r.dots == nil && t.N < r.there.transposed.columns // which transposedRest copies, however they lie
+	transposed := t.M <= r.few(t) && (t.Other.RowStride == t.Other.DType.Size() || fewest)
 	if transposed {
 		unit = r.there.transposed.columns
 	}

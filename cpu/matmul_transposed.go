@@ -91,7 +91,7 @@ func (r *matmulRow[C]) transposedRest(t *MatmulTile, p *matmulMemory, first int6
 	for depth = 0; depth+side <= t.K; depth += most {
 		most = min(most, (t.K-depth)/side*side)
 		for i := range t.N - first {
-			copy(unsafe.Slice((*byte)(unsafe.Add(copies, i*column)), most*size), unsafe.Slice((*byte)(t.Other.Row(depth, first+i).P), most*size))
+			CopyRow(Span{unsafe.Add(copies, i*column), size, t.Other.DType}, t.Other.Transposed().Row(first+i, depth), most)
 		}
 		r.copyInput(t, p, depth, most)
 		bias, y, yRow, begun := r.result(t, p, first, depth, depth+most)

@@ -25,7 +25,7 @@ var affineGridBackward = op{
 	},
 	sections: []int{6, 4},
 	args: []arg{
-		{name: "grad_grid", shaped: true, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the gradient of grid"},
+		{name: "grad_grid", shaped: true, compact: always, blocks: 1, allow: floats, form: "[N, H, W, 2] or [N, D, H, W, 3]", doc: "the gradient of grid"},
 		{name: "grad_theta", out: true, allow: floats, defaultType: same("grad_grid"), form: "[N, 2, 3] or [N, 3, 4]", doc: "the gradient of theta, in grad_grid's type"},
 	},
 	attrs: []attr{alignAttr},

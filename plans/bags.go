@@ -229,31 +229,6 @@ func (b *bags) ascend(search cpu.IndexSearch) bool {
 	return !search.LeapsI64(tensor.Slice[int64](*b.offsets), math.MaxInt64)
 }
 
-// readIndices fills list with the indices from a row-major position on.
-func readIndices(list []int64, v *tensor.View, from int64) {
-	switch {
-	case !v.IsContiguous():
-		for i := range list {
-			list[i] = indexAt(v, from+int64(i))
-		}
-	case v.DType == tensor.I32:
-		for i, r := range tensor.Slice[int32](*v)[from:][:len(list)] {
-			list[i] = int64(r)
-		}
-	default:
-		copy(list, tensor.Slice[int64](*v)[from:])
-	}
-}
-
-// readManyIndices is readIndices by a kernel: for lists that are not on a stack.
-func readManyIndices(list []int64, v *tensor.View, from int64) {
-	if v.DType == tensor.I32 && v.IsContiguous() {
-		pickSupport(cpu.Widen, cpu.Types{})(list, tensor.Slice[int32](*v)[from:])
-		return
-	}
-	readIndices(list, v, from)
-}
-
 // copyElements copies elements from a row-major position on.
 func copyElements(list cpu.Span, v *tensor.View, from, n int64) {
 	switch {

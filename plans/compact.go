@@ -15,6 +15,10 @@ import (
 // maxCompact is how many inputs of an op are copied: the first ones.
 const maxCompact = 4
 
+// mostExpanded is along how many dimensions copies may stay expanded: of images batch and channels, whose others
+// kernels read in any order.
+const mostExpanded = 2
+
 // compaction copies one input.
 type compaction struct {
 	from   layout
@@ -22,6 +26,8 @@ type compaction struct {
 	rows   cpu.ISA // that the copier was picked for
 	count  int64
 	memory []uint64
+	// strides are those of the copy, where the input stays expanded.
+	strides [tensor.MaxRank]int64
 }
 
 // compact puts copies in the place of inputs whose rows lie apart.
@@ -35,8 +41,41 @@ func (c *call) compact() {
 			continue
 		}
 		c.copyArgs()
-		c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
+		c.copyRows(&c.args[i], &c.compactions[i], args[i].expandedDims(&c.args[i]))
 	}
+}
+
+// copyRows puts a copy in the place of an input, but for the outermost dimensions, along which it stays expanded.
+func (c *call) copyRows(v *tensor.View, m *compaction, outer int) {
+	rows := *v
+	rows.Shape, rows.Strides = v.Shape[outer:], v.Strides[outer:]
+	v.Data, v.Strides = c.copyWhole(&rows, m), nil
+	if outer == 0 {
+		return
+	}
+	rows.Strides, v.Strides = nil, m.strides[:len(v.Shape)]
+	clear(v.Strides)
+	for d := range rows.Shape {
+		v.Strides[outer+d] = rows.Stride(d)
+	}
+}
+
+// expandedDims returns along how many dimensions, the outermost ones, an input that is copied stays expanded.
+func (a *arg) expandedDims(v *tensor.View) (outer int) {
+	most := min(len(v.Shape)-1, mostExpanded)
+	if a.blocks > 0 {
+		most = min(most, a.blocks)
+	}
+	for d := range most {
+		switch {
+		case v.Shape[d] == 1:
+		case v.Stride(d) != 0:
+			return outer
+		default:
+			outer = d + 1
+		}
+	}
+	return outer
 }
 
 // isCopied reports whether calls copy an input.

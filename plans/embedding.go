@@ -116,11 +116,7 @@ func checkRows(c *call, search cpu.IndexSearch) error {
 	rows, at := weight.Shape[0], int64(-1)
 	switch {
 	case !indices.IsContiguous():
-		for i := int64(0); i < indices.NumElements() && at < 0; i++ {
-			if v := indexAt(indices, i); v < 0 || v >= rows {
-				at = i
-			}
-		}
+		at = firstOutside(indices, rows)
 	case indices.DType == tensor.I32:
 		at = search.I32(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
 	default:
@@ -134,17 +130,6 @@ func checkRows(c *call, search cpu.IndexSearch) error {
 		want = "the table has no rows"
 	}
 	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; %s", indexAt(indices, at), at, want)
-}
-
-// indexAt returns the index at a row-major position.
-func indexAt(v *tensor.View, i int64) int64 {
-	if !v.IsContiguous() {
-		i = elementOffset(v, i)
-	}
-	if v.DType == tensor.I32 {
-		return int64(*(*int32)(unsafe.Add(v.Data, i*4)))
-	}
-	return *(*int64)(unsafe.Add(v.Data, i*8))
 }
 
 // rowAt returns the span of the innermost dimension's elements at a row-major
@@ -202,7 +187,3 @@ func rowsEarly(table *tensor.View) int {
 	}
 	return int(min(max(4096/row, 1), 8))
 }
-
-// isList reports whether indices are contiguous and of 64 bits, so that they can be
-// used as a slice.
-func isList(v *tensor.View) bool { return v.DType == tensor.I64 && v.IsContiguous() }

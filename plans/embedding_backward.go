@@ -75,6 +75,7 @@ func (e *embeddingSum) run(c *call) error {
 	gradOutput, indices, gradWeight := &c.args[0], &c.args[1], &c.args[2]
 	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(gradOutput), out: gradWeight}
 	c.sortByRow(&sums, indices, e.padding, e.few)
+	sums.numberEvenly()
 	c.sumRows(&sums)
 	return nil
 }

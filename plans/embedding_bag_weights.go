@@ -24,7 +24,7 @@ var embeddingBagWeights = op{
 	},
 	sections: []int{5, 4},
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats, form: "[B, D]", doc: "the gradient of y, in weight's type"},
+		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[B, D]", doc: "the gradient of y, in weight's type"},
 		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
 		bagIndicesArg,
 		offsetsArg,

@@ -73,9 +73,14 @@ func (e *renorm) run(c *call) error {
 	weight, indices := &c.args[embeddingWeight], &c.args[embeddingIndices]
 	named := c.workspace[:weight.Shape[0]]
 	clear(named)
-	for i := range indices.NumElements() {
-		if r := indexAt(indices, i); r >= 0 && r < weight.Shape[0] {
-			named[r] = 1
+	var list [cpu.Block]int64
+	for at, n := int64(0), indices.NumElements(); at < n; at += cpu.Block {
+		part := list[:min(cpu.Block, n-at)]
+		readIndices(part, indices, at)
+		for _, row := range part {
+			if uint64(row) < uint64(len(named)) {
+				named[row] = 1
+			}
 		}
 	}
 	c.parallel(ceilDiv(weight.Shape[0], e.perJob), indices.NumElements()*weight.Shape[1], e.job)

@@ -82,3 +82,29 @@ func TestProductsOfManyRows(t *testing.T) {
 		}
 	}
 }
+
+// Few columns are copied one by one, whether they lie side by side, apart or are expanded.
+func TestProductsOfFewColumns(t *testing.T) {
+	twice := func(shape []int64, _ []bool) (strides []int64, first, n int64) {
+		return []int64{2 * shape[1], 2}, 0, 2 * shape[0] * shape[1]
+	}
+	for _, dtype := range []string{"f32", "bf16", "f16", "f64"} {
+		for i, s := range [][3]int{{1, 5000, 1}, {1, 2051, 3}, {2, 70, 1}, {3, 515, 2}, {5, 3, 3}, {2, 1030, 3}, {1, 4, 7}} {
+			c, err := testcase.NewCase(testcase.NewSource(uint64(i), testcase.Large), fmt.Sprintf(
+				"matmul input=%s[%d,%d] other=%[1]s[%[3]d,%d] bias=%[1]s y=%[1]s", dtype, s[0], s[1], s[2]))
+			require.NoError(t, err)
+			for _, expands := range []bool{false, true} {
+				if expands {
+					c.Expand(rand.New(rand.NewPCG(uint64(i), 1)))
+				}
+				want := defined(t, c)
+				for _, row := range rowsFor(c) {
+					for memory, layout := range []testcase.Layout{nil, testcase.Transposed, testcase.Expanded, twice} {
+						o := testcase.Options{Preference: plans.Preference{Row: row}, Layouts: map[string]testcase.Layout{"other": layout}, Memory: testcase.Memory(1 + memory%2)}
+						same(t, c, o, want, row)
+					}
+				}
+			}
+		}
+	}
+}

@@ -128,11 +128,45 @@ func clearRange(c *call, _ *worker, number int64) {
 	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
 }
 
-// matrixOf describes a tensor by rows: its innermost dimension.
+// numberEvenly gives terms whose rows do not lie evenly, such as those of a gradient that is expanded along some
+// dimensions, numbers by which they do: how many steps from the first, each the largest that all distances consist of.
+func (s *rowSums) numberEvenly() {
+	m := s.terms
+	if m.Dims < 2 {
+		return
+	}
+	step, steps := int64(0), int64(0)
+	for _, stride := range m.Strides[:m.Dims] {
+		for a := stride; a != 0; {
+			step, a = a, step%a
+		}
+	}
+	step = max(step, -step)
+	for d, n := range m.Size[:m.Dims] {
+		m.Strides[d] /= step
+		steps += (n - 1) * max(m.Strides[d], -m.Strides[d])
+	}
+	for i, number := range s.order {
+		place := int64(0)
+		for d := m.Dims - 1; d > 0; d-- {
+			next := number / m.Size[d]
+			place += (number - next*m.Size[d]) * m.Strides[d]
+			number = next
+		}
+		s.order[i] = place + number*m.Strides[0]
+	}
+	s.terms.Dims, s.terms.Size[0], s.terms.Strides[0] = 1, steps+1, step
+}
+
+// matrixOf describes a tensor by rows: its innermost dimension. One column lies as if there were more, one after the
+// other.
 func matrixOf(v *tensor.View) (m cpu.Matrix) {
 	size := v.DType.Size()
 	last := len(v.Shape) - 1
-	m.Span = cpu.Span{P: v.Data, Stride: v.Stride(last) * size, DType: v.DType}
+	m.Span = cpu.Span{P: v.Data, Stride: size, DType: v.DType}
+	if v.Shape[last] != 1 {
+		m.Stride *= v.Stride(last)
+	}
 	for d := range last {
 		m.Size[m.Dims], m.Strides[m.Dims] = v.Shape[d], v.Stride(d)*size
 		if m.Dims > 0 && m.Strides[m.Dims-1] == m.Strides[m.Dims]*m.Size[m.Dims] {
