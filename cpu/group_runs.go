@@ -26,6 +26,17 @@ func (s *Scratch) lanesOfGroup(number, sum, size int) unsafe.Pointer {
 	return unsafe.Pointer(&unsafe.Slice((*byte)(unsafe.Pointer(&s.groups)), unsafe.Sizeof(s.groups))[(2*number+sum)*Lanes*size])
 }
 
+// RotateLanes rotates the lanes of a call's first groups, so that lane number by becomes the first.
+func RotateLanes[C Compute](s *Scratch, groups, by int) {
+	if by == 0 {
+		return
+	}
+	for all := LanesOfGroups[C](s, groups); len(all) > 0; all = all[Lanes:] {
+		lanes := *(*[Lanes]C)(all)
+		copy(all[copy(all, lanes[by:]):], lanes[:by])
+	}
+}
+
 // groupByGroup makes a kernel that takes many groups of one that takes one.
 func groupByGroup(one Striped, size int) Striped {
 	return func(n int, pos int64, a *Args) {

@@ -20,6 +20,7 @@ type seen struct {
 	cost    int64
 	threads int  // that there were for it
 	strands bool // readsStrands
+	inPlace uint // replaced()
 	args    [MaxArgs]seenArg
 	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
 	elements int
@@ -135,6 +136,9 @@ func (c *call) recall() bool {
 			return false
 		}
 	}
+	if s.inPlace != c.replaced() {
+		return false
+	}
 	s.again = true
 	if beforeAgain != nil {
 		beforeAgain()
@@ -167,7 +171,18 @@ func (c *call) remember() {
 	for i := range c.args {
 		s.args[i].note(&c.args[i], c.places[i])
 	}
-	s.known, s.strands = true, readsStrands
+	s.known, s.strands, s.inPlace = true, readsStrands, c.replaced()
+}
+
+// replaced returns which of the pairs that an op takes in one place came so, a bit for each: such results are computed
+// another way.
+func (c *call) replaced() (pairs uint) {
+	for number, pair := range c.problem.op.inPlace {
+		if c.args[pair[0]].Data == c.args[pair[1]].Data {
+			pairs |= 1 << number
+		}
+	}
+	return pairs
 }
 
 func (a *seenArg) note(v *tensor.View, at place) {

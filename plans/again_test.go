@@ -63,6 +63,27 @@ func TestAgainFromMemory(t *testing.T) {
 	}
 }
 
+// A result in place takes another way than one that is not, in rows that do not end with a register: it was computed by
+// the definition after one that was not.
+func TestAgainInPlace(t *testing.T) {
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	plan, err := plans.Select(0, plans.MustParse("dequantize_per_token_backward grad_output=f32[8,33] q=none zero_point=none qmin=-128 qmax=127"), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	dy, scale, dx := noise(0, tensor.F32, 8, 33), noise(0, tensor.F32, 8), tensor.New(tensor.F32, 8, 33)
+	into := func(out tensor.View) {
+		require.NoError(t, plan.Run(0, nil, []tensor.View{dy, {}, scale, {}, out, {}, {}}))
+	}
+	into(dx)
+	into(dx)
+	require.Equal(t, 1, again)
+	into(dy)
+	require.Equal(t, 1, again)
+	require.Equal(t, tensor.Bytes(dx), tensor.Bytes(dy))
+	into(dy)
+	require.Equal(t, 2, again)
+}
+
 // What is wrong with where tensors are is found in a run that lays nothing out, too.
 func TestWrongAgain(t *testing.T) {
 	again := 0

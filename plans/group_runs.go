@@ -8,8 +8,11 @@ import (
 // Groups of one run of elements each, such as the channels of a first axis: a
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
 // of its own. Calls are long, since between two of them no memory is prefetched.
-// Of groups of some runs, such as blocks of a matrix, a call takes one run of each,
-// and the next call goes on with their accumulators.
+// Of groups of some runs, such as blocks of a matrix or channels of images, a call takes
+// one run of each, and the next call goes on with their accumulators.
+
+// leastCall is how many elements a call has at least, or a run of each of 8 groups.
+const leastCall = 512
 
 // tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
 // or calls with one of each group, and there are enough to pay for it.
@@ -23,7 +26,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
-	if oneByOne || c.blocks != 1 || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -38,19 +41,23 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0):
-		c.groupsPerTile = min(cpu.MaxGroupRuns, max(8, g.count()/calls))
+	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.takesRuns(g, n)):
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0
+	}
+	if c.blocks > 1 {
+		return c.tilesOfGroups() * c.blocks
 	}
 	c.tilesPerJob = max(1, jobSize/(c.groupsPerTile*rows*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
 // groupRunsJob makes the job that reduces some tiles of groups, and maps their
-// elements with the results, if there is a kernel for it.
+// elements with the results, if there is a kernel for it; or that reduces one block
+// of a tile.
 func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
-	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
+	whole := tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		rows, size := c.members.rows()
 		n := int(size)
 		if fold.choose != nil && rows == 1 {
@@ -66,15 +73,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			if a.Ahead = f.aheadOfGroups(size); rows > 1 && a.Stream {
-				a.Ahead = int(c.members.stride[0][0]) // the next row
-			}
-			for row := range rows {
-				a.Runs.Keep = row > 0
-				kernel(n, row*size%int64(fold.lanes), a)
-				f.nextRow(c, a, row, rows)
-			}
-			results = groupResults(w, fold, int(groups))
+			results = reduceRows(f, c, w, a, kernel, fold, 0, rows)
 		}
 		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
 		if then != nil && (rows == 1 || !f.mapsLater(c)) {
@@ -82,10 +81,42 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			a.Ahead = c.nextGroups(f, groups)
 			for row := range rows {
 				then(n, a)
-				f.nextRow(c, a, row, rows)
+				f.moveRows(c, a, row+1, rows, 1)
 			}
 		}
 	})
+	return func(c *call, w *worker, number int64) {
+		if c.blocks == 1 {
+			whole(c, w, number)
+			return
+		}
+		block := number % c.blocks
+		first, groups := c.tileOfGroups(number / c.blocks)
+		rows, n := c.members.rows()
+		begin, a := block*cpu.StripeBlock/n, f.armGroups(c, w, first, groups)
+		f.moveRows(c, a, begin, rows, begin)
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, begin, min(begin+cpu.StripeBlock/n, rows)))
+	}
+}
+
+// reduceRows reduces some rows of the members of groups that arguments are at. Long rows begin with the first lane, to
+// which accumulators are rotated: a fold by halves joins the same pairs of lanes wherever the first is.
+func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], begin, end int64) [2][]C {
+	rows, n := c.members.rows()
+	groups, lanes := a.Runs.Steps, int64(fold.lanes)
+	if a.Ahead = f.aheadOfGroups(n); rows > 1 && a.Stream {
+		a.Ahead = int(c.members.stride[0][0]) // the next row
+	}
+	for row := begin; row < end; row++ {
+		lane := (row - begin) * n % lanes
+		if a.Runs.Keep = row > begin; a.Runs.Keep && n > lanes {
+			cpu.RotateLanes[C](&w.scratch, groups, int(n%lanes))
+			lane = 0
+		}
+		kernel(int(n), lane, a)
+		f.moveRows(c, a, row+1, rows, 1)
+	}
+	return groupResults(w, fold, groups)
 }
 
 // rows returns how many rows members have, of how many elements.
@@ -97,19 +128,19 @@ func (l *layout) rows() (rows, size int64) {
 	return rows, size
 }
 
-// nextRow moves the arguments on from a row of members to the next, if there is one.
-func (f *groupedPlan) nextRow(c *call, a *cpu.Args, row, rows int64) {
-	if row+1 == rows {
+// moveRows moves the arguments on by some rows of members, to a row, if there is one.
+func (f *groupedPlan) moveRows(c *call, a *cpu.Args, to, rows, by int64) {
+	if to == rows {
 		return // no pointer past the end
 	}
 	m := &c.members
 	for k := range a.In {
 		if !f.param[k] {
-			a.In[k].P = m.along(a.In[k].P, k, 0, 1)
+			a.In[k].P = m.along(a.In[k].P, k, 0, by)
 		}
 	}
 	for k := range a.Out {
-		a.Out[k].P = m.along(a.Out[k].P, firstOutput+k, 0, 1)
+		a.Out[k].P = m.along(a.Out[k].P, firstOutput+k, 0, by)
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *reduction[C]) ways() []way {
 	return []way{
 		inColumns:     {func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
 		inShortGroups: {func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
-		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || whole(c) }},
+		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) }},
 		byGathering:   {func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
 		byGroups:      {(*call).wholeGroups, r.reduceGroups, whole},
 		byBlocks:      {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
