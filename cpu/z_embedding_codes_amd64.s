@@ -50,9 +50,9 @@ few7:
 	CMPQ    BX, SI
 	JGE     empty9
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded11
+	JNE     rounded10
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none10
+	JEQ     none11
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -216,7 +216,7 @@ row14:
 rows15:
 	JMP summed8
 
-none10:
+none11:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros16
 	MOVQ    BX, R10
@@ -497,7 +497,7 @@ many6:
 	JEQ   tooMany4
 	JMP   few7
 
-rounded11:
+rounded10:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip31
 	MOVQ         BX, R10
@@ -1324,9 +1324,9 @@ few80:
 	CMPQ    BX, SI
 	JGE     empty82
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded84
+	JNE     rounded83
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none83
+	JEQ     none84
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -1441,7 +1441,7 @@ row87:
 rows88:
 	JMP summed81
 
-none83:
+none84:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros89
 	MOVQ    BX, R10
@@ -1644,7 +1644,7 @@ many79:
 	JEQ   tooMany77
 	JMP   few80
 
-rounded84:
+rounded83:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip104
 	MOVQ         BX, R10
@@ -2192,9 +2192,9 @@ few145:
 	CMPQ    BX, SI
 	JGE     empty147
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded149
+	JNE     rounded148
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none148
+	JEQ     none149
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -2369,7 +2369,7 @@ row152:
 rows153:
 	JMP summed146
 
-none148:
+none149:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros154
 	MOVQ    BX, R10
@@ -2657,7 +2657,7 @@ many144:
 	JEQ   tooMany142
 	JMP   few145
 
-rounded149:
+rounded148:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip169
 	MOVQ         BX, R10
@@ -3067,9 +3067,9 @@ few206:
 	CMPQ    BX, SI
 	JGE     empty208
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded210
+	JNE     rounded209
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none209
+	JEQ     none210
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -3302,7 +3302,7 @@ row213:
 rows214:
 	JMP summed207
 
-none209:
+none210:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros215
 	MOVQ    BX, R10
@@ -3672,7 +3672,7 @@ many205:
 	JEQ   tooMany203
 	JMP   few206
 
-rounded210:
+rounded209:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip230
 	MOVQ         BX, R10
@@ -4026,9 +4026,9 @@ few266:
 	CMPQ    BX, SI
 	JGE     empty268
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded270
+	JNE     rounded269
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none269
+	JEQ     none270
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -4261,7 +4261,7 @@ row273:
 rows274:
 	JMP summed267
 
-none269:
+none270:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros275
 	MOVQ    BX, R9
@@ -4628,7 +4628,7 @@ many265:
 	JEQ   tooMany263
 	JMP   few266
 
-rounded270:
+rounded269:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip288
 	MOVQ         BX, R9
@@ -5061,9 +5061,9 @@ few316:
 	CMPQ    BX, SI
 	JGE     empty318
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded320
+	JNE     rounded319
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none319
+	JEQ     none320
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -5227,7 +5227,7 @@ row323:
 rows324:
 	JMP summed317
 
-none319:
+none320:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros325
 	MOVQ    BX, R10
@@ -5508,7 +5508,7 @@ many315:
 	JEQ   tooMany313
 	JMP   few316
 
-rounded320:
+rounded319:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip340
 	MOVQ         BX, R10
@@ -6335,9 +6335,9 @@ few389:
 	CMPQ    BX, SI
 	JGE     empty391
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded393
+	JNE     rounded392
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none392
+	JEQ     none393
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -6452,7 +6452,7 @@ row396:
 rows397:
 	JMP summed390
 
-none392:
+none393:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros398
 	MOVQ    BX, R10
@@ -6655,7 +6655,7 @@ many388:
 	JEQ   tooMany386
 	JMP   few389
 
-rounded393:
+rounded392:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip413
 	MOVQ         BX, R10
@@ -7203,9 +7203,9 @@ few454:
 	CMPQ    BX, SI
 	JGE     empty456
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded458
+	JNE     rounded457
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none457
+	JEQ     none458
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7380,7 +7380,7 @@ row461:
 rows462:
 	JMP summed455
 
-none457:
+none458:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros463
 	MOVQ    BX, R10
@@ -7668,7 +7668,7 @@ many453:
 	JEQ   tooMany451
 	JMP   few454
 
-rounded458:
+rounded457:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip478
 	MOVQ         BX, R10
@@ -8078,9 +8078,9 @@ few515:
 	CMPQ    BX, SI
 	JGE     empty517
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded519
+	JNE     rounded518
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none518
+	JEQ     none519
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8313,7 +8313,7 @@ row522:
 rows523:
 	JMP summed516
 
-none518:
+none519:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros524
 	MOVQ    BX, R10
@@ -8683,7 +8683,7 @@ many514:
 	JEQ   tooMany512
 	JMP   few515
 
-rounded519:
+rounded518:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip539
 	MOVQ         BX, R10
@@ -9037,9 +9037,9 @@ few575:
 	CMPQ    BX, SI
 	JGE     empty577
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded579
+	JNE     rounded578
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none578
+	JEQ     none579
 	MOVQ    BX, R9
 	SUBQ    CX, R9
 	SHRQ    $0x01, R9
@@ -9272,7 +9272,7 @@ row582:
 rows583:
 	JMP summed576
 
-none578:
+none579:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros584
 	MOVQ    BX, R9
@@ -9639,7 +9639,7 @@ many574:
 	JEQ   tooMany572
 	JMP   few575
 
-rounded579:
+rounded578:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip597
 	MOVQ         BX, R9
@@ -9968,9 +9968,9 @@ few625:
 	CMPQ    BX, SI
 	JGE     empty627
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded629
+	JNE     rounded628
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none628
+	JEQ     none629
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10197,7 +10197,7 @@ row632:
 rows633:
 	JMP summed626
 
-none628:
+none629:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros634
 	MOVQ    BX, R10
@@ -10604,7 +10604,7 @@ many624:
 	JEQ   tooMany622
 	JMP   few625
 
-rounded629:
+rounded628:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip649
 	MOVQ         BX, R10
@@ -11557,9 +11557,9 @@ few698:
 	CMPQ    BX, SI
 	JGE     empty700
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded702
+	JNE     rounded701
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none701
+	JEQ     none702
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -11706,7 +11706,7 @@ row705:
 rows706:
 	JMP summed699
 
-none701:
+none702:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros707
 	MOVQ    BX, R10
@@ -11973,7 +11973,7 @@ many697:
 	JEQ   tooMany695
 	JMP   few698
 
-rounded702:
+rounded701:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip722
 	MOVQ         BX, R10
@@ -12585,9 +12585,9 @@ few763:
 	CMPQ    BX, SI
 	JGE     empty765
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded767
+	JNE     rounded766
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none766
+	JEQ     none767
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12802,7 +12802,7 @@ row770:
 rows771:
 	JMP summed764
 
-none766:
+none767:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros772
 	MOVQ    BX, R10
@@ -13170,7 +13170,7 @@ many762:
 	JEQ   tooMany760
 	JMP   few763
 
-rounded767:
+rounded766:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip787
 	MOVQ         BX, R10
@@ -13612,9 +13612,9 @@ few824:
 	CMPQ    BX, SI
 	JGE     empty826
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded828
+	JNE     rounded827
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none827
+	JEQ     none828
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13883,7 +13883,7 @@ row831:
 rows832:
 	JMP summed825
 
-none827:
+none828:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros833
 	MOVQ    BX, R10
@@ -14325,7 +14325,7 @@ many823:
 	JEQ   tooMany821
 	JMP   few824
 
-rounded828:
+rounded827:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip848
 	MOVQ         BX, R10
@@ -14723,9 +14723,9 @@ few885:
 	CMPQ    BX, SI
 	JGE     empty887
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded889
+	JNE     rounded888
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none888
+	JEQ     none889
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -14952,7 +14952,7 @@ row892:
 rows893:
 	JMP summed886
 
-none888:
+none889:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros894
 	MOVQ    BX, R10
@@ -15359,7 +15359,7 @@ many884:
 	JEQ   tooMany882
 	JMP   few885
 
-rounded889:
+rounded888:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip909
 	MOVQ         BX, R10
@@ -16312,9 +16312,9 @@ few958:
 	CMPQ    BX, SI
 	JGE     empty960
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded962
+	JNE     rounded961
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none961
+	JEQ     none962
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -16461,7 +16461,7 @@ row965:
 rows966:
 	JMP summed959
 
-none961:
+none962:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros967
 	MOVQ    BX, R10
@@ -16728,7 +16728,7 @@ many957:
 	JEQ   tooMany955
 	JMP   few958
 
-rounded962:
+rounded961:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip982
 	MOVQ         BX, R10
@@ -17340,9 +17340,9 @@ few1023:
 	CMPQ    BX, SI
 	JGE     empty1025
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1027
+	JNE     rounded1026
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1026
+	JEQ     none1027
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17557,7 +17557,7 @@ row1030:
 rows1031:
 	JMP summed1024
 
-none1026:
+none1027:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1032
 	MOVQ    BX, R10
@@ -17925,7 +17925,7 @@ many1022:
 	JEQ   tooMany1020
 	JMP   few1023
 
-rounded1027:
+rounded1026:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip1047
 	MOVQ         BX, R10
@@ -18367,9 +18367,9 @@ few1084:
 	CMPQ    BX, SI
 	JGE     empty1086
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1088
+	JNE     rounded1087
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1087
+	JEQ     none1088
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18638,7 +18638,7 @@ row1091:
 rows1092:
 	JMP summed1085
 
-none1087:
+none1088:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1093
 	MOVQ    BX, R10
@@ -19080,7 +19080,7 @@ many1083:
 	JEQ   tooMany1081
 	JMP   few1084
 
-rounded1088:
+rounded1087:
 	TESTQ        $0x00000040, mode+80(FP)
 	JEQ          skip1108
 	MOVQ         BX, R10
@@ -19485,9 +19485,9 @@ few8:
 	CMPQ    BX, SI
 	JGE     empty10
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded12
+	JNE     rounded11
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none11
+	JEQ     none12
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19650,7 +19650,7 @@ row15:
 rows16:
 	JMP summed9
 
-none11:
+none12:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros17
 	MOVQ    BX, R10
@@ -19930,7 +19930,7 @@ many7:
 	JEQ   tooMany5
 	JMP   few8
 
-rounded12:
+rounded11:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip32
 	CMPQ    factors+48(FP), $0x00000000
@@ -21998,9 +21998,9 @@ few109:
 	CMPQ    BX, SI
 	JGE     empty111
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded113
+	JNE     rounded112
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none112
+	JEQ     none113
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -22139,7 +22139,7 @@ row116:
 rows117:
 	JMP summed110
 
-none112:
+none113:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros118
 	MOVQ    BX, R10
@@ -22381,7 +22381,7 @@ many108:
 	JEQ   tooMany106
 	JMP   few109
 
-rounded113:
+rounded112:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip133
 	CMPQ    factors+48(FP), $0x00000000
@@ -24071,9 +24071,9 @@ few204:
 	CMPQ    BX, SI
 	JGE     empty206
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded208
+	JNE     rounded207
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none207
+	JEQ     none208
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -24188,7 +24188,7 @@ row211:
 rows212:
 	JMP summed205
 
-none207:
+none208:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros213
 	MOVQ    BX, R10
@@ -24392,7 +24392,7 @@ many203:
 	JEQ   tooMany201
 	JMP   few204
 
-rounded208:
+rounded207:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip228
 	CMPQ    factors+48(FP), $0x00000000
@@ -25727,9 +25727,9 @@ few297:
 	CMPQ    BX, SI
 	JGE     empty299
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded301
+	JNE     rounded300
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none300
+	JEQ     none301
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -25904,7 +25904,7 @@ row304:
 rows305:
 	JMP summed298
 
-none300:
+none301:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros306
 	MOVQ    BX, R8
@@ -26192,7 +26192,7 @@ many296:
 	JEQ   tooMany292
 	JMP   few297
 
-rounded301:
+rounded300:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip321
 	CMPQ    factors+48(FP), $0x00000000
@@ -27177,9 +27177,9 @@ few385:
 	CMPQ    BX, SI
 	JGE     empty387
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded389
+	JNE     rounded388
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none388
+	JEQ     none389
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -27354,7 +27354,7 @@ row392:
 rows393:
 	JMP summed386
 
-none388:
+none389:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros394
 	MOVQ    BX, R10
@@ -27647,7 +27647,7 @@ many384:
 	JEQ   tooMany382
 	JMP   few385
 
-rounded389:
+rounded388:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip411
 	CMPQ    factors+48(FP), $0x00000000
@@ -28608,9 +28608,9 @@ few477:
 	CMPQ    BX, SI
 	JGE     empty479
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded481
+	JNE     rounded480
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none480
+	JEQ     none481
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -28843,7 +28843,7 @@ row484:
 rows485:
 	JMP summed478
 
-none480:
+none481:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros486
 	MOVQ    BX, R10
@@ -29213,7 +29213,7 @@ many476:
 	JEQ   tooMany472
 	JMP   few477
 
-rounded481:
+rounded480:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip501
 	CMPQ    factors+48(FP), $0x00000000
@@ -30046,9 +30046,9 @@ few564:
 	CMPQ    BX, SI
 	JGE     empty566
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded568
+	JNE     rounded567
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none567
+	JEQ     none568
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -30317,7 +30317,7 @@ loaded590:
 rows574:
 	JMP summed565
 
-none567:
+none568:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros591
 	MOVQ    BX, R8
@@ -30757,7 +30757,7 @@ many563:
 	JEQ   tooMany559
 	JMP   few564
 
-rounded568:
+rounded567:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip640
 	CMPQ    factors+48(FP), $0x00000000
@@ -32539,9 +32539,9 @@ few778:
 	CMPQ    BX, SI
 	JGE     empty780
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded782
+	JNE     rounded781
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none781
+	JEQ     none782
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -32704,7 +32704,7 @@ row785:
 rows786:
 	JMP summed779
 
-none781:
+none782:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros787
 	MOVQ    BX, R10
@@ -32984,7 +32984,7 @@ many777:
 	JEQ   tooMany775
 	JMP   few778
 
-rounded782:
+rounded781:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip802
 	CMPQ    factors+48(FP), $0x00000000
@@ -35052,9 +35052,9 @@ few879:
 	CMPQ    BX, SI
 	JGE     empty881
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded883
+	JNE     rounded882
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none882
+	JEQ     none883
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -35193,7 +35193,7 @@ row886:
 rows887:
 	JMP summed880
 
-none882:
+none883:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros888
 	MOVQ    BX, R10
@@ -35435,7 +35435,7 @@ many878:
 	JEQ   tooMany876
 	JMP   few879
 
-rounded883:
+rounded882:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip903
 	CMPQ    factors+48(FP), $0x00000000
@@ -37125,9 +37125,9 @@ few974:
 	CMPQ    BX, SI
 	JGE     empty976
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded978
+	JNE     rounded977
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none977
+	JEQ     none978
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -37242,7 +37242,7 @@ row981:
 rows982:
 	JMP summed975
 
-none977:
+none978:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros983
 	MOVQ    BX, R10
@@ -37446,7 +37446,7 @@ many973:
 	JEQ   tooMany971
 	JMP   few974
 
-rounded978:
+rounded977:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip998
 	CMPQ    factors+48(FP), $0x00000000
@@ -38781,9 +38781,9 @@ few1067:
 	CMPQ    BX, SI
 	JGE     empty1069
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1071
+	JNE     rounded1070
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1070
+	JEQ     none1071
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -38958,7 +38958,7 @@ row1074:
 rows1075:
 	JMP summed1068
 
-none1070:
+none1071:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1076
 	MOVQ    BX, R8
@@ -39246,7 +39246,7 @@ many1066:
 	JEQ   tooMany1062
 	JMP   few1067
 
-rounded1071:
+rounded1070:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1091
 	CMPQ    factors+48(FP), $0x00000000
@@ -40231,9 +40231,9 @@ few1155:
 	CMPQ    BX, SI
 	JGE     empty1157
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1159
+	JNE     rounded1158
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1158
+	JEQ     none1159
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -40408,7 +40408,7 @@ row1162:
 rows1163:
 	JMP summed1156
 
-none1158:
+none1159:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1164
 	MOVQ    BX, R10
@@ -40701,7 +40701,7 @@ many1154:
 	JEQ   tooMany1152
 	JMP   few1155
 
-rounded1159:
+rounded1158:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1181
 	CMPQ    factors+48(FP), $0x00000000
@@ -41662,9 +41662,9 @@ few1247:
 	CMPQ    BX, SI
 	JGE     empty1249
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1251
+	JNE     rounded1250
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1250
+	JEQ     none1251
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -41897,7 +41897,7 @@ row1254:
 rows1255:
 	JMP summed1248
 
-none1250:
+none1251:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1256
 	MOVQ    BX, R10
@@ -42267,7 +42267,7 @@ many1246:
 	JEQ   tooMany1242
 	JMP   few1247
 
-rounded1251:
+rounded1250:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1271
 	CMPQ    factors+48(FP), $0x00000000
@@ -43100,9 +43100,9 @@ few1334:
 	CMPQ    BX, SI
 	JGE     empty1336
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1338
+	JNE     rounded1337
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1337
+	JEQ     none1338
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -43371,7 +43371,7 @@ loaded1360:
 rows1344:
 	JMP summed1335
 
-none1337:
+none1338:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1361
 	MOVQ    BX, R8
@@ -43811,7 +43811,7 @@ many1333:
 	JEQ   tooMany1329
 	JMP   few1334
 
-rounded1338:
+rounded1337:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1410
 	CMPQ    factors+48(FP), $0x00000000
@@ -45546,9 +45546,9 @@ few1548:
 	CMPQ    BX, SI
 	JGE     empty1550
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1552
+	JNE     rounded1551
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1551
+	JEQ     none1552
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -45775,7 +45775,7 @@ row1555:
 rows1556:
 	JMP summed1549
 
-none1551:
+none1552:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1557
 	MOVQ    BX, R10
@@ -46183,7 +46183,7 @@ many1547:
 	JEQ   tooMany1545
 	JMP   few1548
 
-rounded1552:
+rounded1551:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1572
 	CMPQ    factors+48(FP), $0x00000000
@@ -48828,9 +48828,9 @@ few1649:
 	CMPQ    BX, SI
 	JGE     empty1651
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1653
+	JNE     rounded1652
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1652
+	JEQ     none1653
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -49017,7 +49017,7 @@ row1656:
 rows1657:
 	JMP summed1650
 
-none1652:
+none1653:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1658
 	MOVQ    BX, R10
@@ -49355,7 +49355,7 @@ many1648:
 	JEQ   tooMany1646
 	JMP   few1649
 
-rounded1653:
+rounded1652:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1673
 	CMPQ    factors+48(FP), $0x00000000
@@ -51478,9 +51478,9 @@ few1744:
 	CMPQ    BX, SI
 	JGE     empty1746
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1748
+	JNE     rounded1747
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1747
+	JEQ     none1748
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -51627,7 +51627,7 @@ row1751:
 rows1752:
 	JMP summed1745
 
-none1747:
+none1748:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1753
 	MOVQ    BX, R10
@@ -51895,7 +51895,7 @@ many1743:
 	JEQ   tooMany1741
 	JMP   few1744
 
-rounded1748:
+rounded1747:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1768
 	CMPQ    factors+48(FP), $0x00000000
@@ -53519,9 +53519,9 @@ few1837:
 	CMPQ    BX, SI
 	JGE     empty1839
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1841
+	JNE     rounded1840
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1840
+	JEQ     none1841
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -53736,7 +53736,7 @@ row1844:
 rows1845:
 	JMP summed1838
 
-none1840:
+none1841:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1846
 	MOVQ    BX, R8
@@ -54104,7 +54104,7 @@ many1836:
 	JEQ   tooMany1832
 	JMP   few1837
 
-rounded1841:
+rounded1840:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1861
 	CMPQ    factors+48(FP), $0x00000000
@@ -55234,9 +55234,9 @@ few1925:
 	CMPQ    BX, SI
 	JGE     empty1927
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1929
+	JNE     rounded1928
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1928
+	JEQ     none1929
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -55451,7 +55451,7 @@ row1932:
 rows1933:
 	JMP summed1926
 
-none1928:
+none1929:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros1934
 	MOVQ    BX, R10
@@ -55824,7 +55824,7 @@ many1924:
 	JEQ   tooMany1922
 	JMP   few1925
 
-rounded1929:
+rounded1928:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip1951
 	CMPQ    factors+48(FP), $0x00000000
@@ -56930,9 +56930,9 @@ few2017:
 	CMPQ    BX, SI
 	JGE     empty2019
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2021
+	JNE     rounded2020
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2020
+	JEQ     none2021
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -57201,7 +57201,7 @@ row2024:
 rows2025:
 	JMP summed2018
 
-none2020:
+none2021:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2026
 	MOVQ    BX, R10
@@ -57643,7 +57643,7 @@ many2016:
 	JEQ   tooMany2012
 	JMP   few2017
 
-rounded2021:
+rounded2020:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2041
 	CMPQ    factors+48(FP), $0x00000000
@@ -58551,9 +58551,9 @@ few2104:
 	CMPQ    BX, SI
 	JGE     empty2106
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2108
+	JNE     rounded2107
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2107
+	JEQ     none2108
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -58858,7 +58858,7 @@ loaded2130:
 rows2114:
 	JMP summed2105
 
-none2107:
+none2108:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2131
 	MOVQ    BX, R8
@@ -59370,7 +59370,7 @@ many2103:
 	JEQ   tooMany2099
 	JMP   few2104
 
-rounded2108:
+rounded2107:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2180
 	CMPQ    factors+48(FP), $0x00000000
@@ -61357,9 +61357,9 @@ few2318:
 	CMPQ    BX, SI
 	JGE     empty2320
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2322
+	JNE     rounded2321
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2321
+	JEQ     none2322
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -61586,7 +61586,7 @@ row2325:
 rows2326:
 	JMP summed2319
 
-none2321:
+none2322:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2327
 	MOVQ    BX, R10
@@ -61994,7 +61994,7 @@ many2317:
 	JEQ   tooMany2315
 	JMP   few2318
 
-rounded2322:
+rounded2321:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2342
 	CMPQ    factors+48(FP), $0x00000000
@@ -64639,9 +64639,9 @@ few2419:
 	CMPQ    BX, SI
 	JGE     empty2421
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2423
+	JNE     rounded2422
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2422
+	JEQ     none2423
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -64828,7 +64828,7 @@ row2426:
 rows2427:
 	JMP summed2420
 
-none2422:
+none2423:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2428
 	MOVQ    BX, R10
@@ -65166,7 +65166,7 @@ many2418:
 	JEQ   tooMany2416
 	JMP   few2419
 
-rounded2423:
+rounded2422:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2443
 	CMPQ    factors+48(FP), $0x00000000
@@ -67289,9 +67289,9 @@ few2514:
 	CMPQ    BX, SI
 	JGE     empty2516
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2518
+	JNE     rounded2517
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2517
+	JEQ     none2518
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -67438,7 +67438,7 @@ row2521:
 rows2522:
 	JMP summed2515
 
-none2517:
+none2518:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2523
 	MOVQ    BX, R10
@@ -67706,7 +67706,7 @@ many2513:
 	JEQ   tooMany2511
 	JMP   few2514
 
-rounded2518:
+rounded2517:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2538
 	CMPQ    factors+48(FP), $0x00000000
@@ -69330,9 +69330,9 @@ few2607:
 	CMPQ    BX, SI
 	JGE     empty2609
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2611
+	JNE     rounded2610
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2610
+	JEQ     none2611
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -69547,7 +69547,7 @@ row2614:
 rows2615:
 	JMP summed2608
 
-none2610:
+none2611:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2616
 	MOVQ    BX, R8
@@ -69915,7 +69915,7 @@ many2606:
 	JEQ   tooMany2602
 	JMP   few2607
 
-rounded2611:
+rounded2610:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2631
 	CMPQ    factors+48(FP), $0x00000000
@@ -71045,9 +71045,9 @@ few2695:
 	CMPQ    BX, SI
 	JGE     empty2697
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2699
+	JNE     rounded2698
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2698
+	JEQ     none2699
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -71262,7 +71262,7 @@ row2702:
 rows2703:
 	JMP summed2696
 
-none2698:
+none2699:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2704
 	MOVQ    BX, R10
@@ -71635,7 +71635,7 @@ many2694:
 	JEQ   tooMany2692
 	JMP   few2695
 
-rounded2699:
+rounded2698:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2721
 	CMPQ    factors+48(FP), $0x00000000
@@ -72741,9 +72741,9 @@ few2787:
 	CMPQ    BX, SI
 	JGE     empty2789
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2791
+	JNE     rounded2790
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2790
+	JEQ     none2791
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -73012,7 +73012,7 @@ row2794:
 rows2795:
 	JMP summed2788
 
-none2790:
+none2791:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2796
 	MOVQ    BX, R10
@@ -73454,7 +73454,7 @@ many2786:
 	JEQ   tooMany2782
 	JMP   few2787
 
-rounded2791:
+rounded2790:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2811
 	CMPQ    factors+48(FP), $0x00000000
@@ -74362,9 +74362,9 @@ few2874:
 	CMPQ    BX, SI
 	JGE     empty2876
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2878
+	JNE     rounded2877
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2877
+	JEQ     none2878
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -74669,7 +74669,7 @@ loaded2900:
 rows2884:
 	JMP summed2875
 
-none2877:
+none2878:
 	TESTQ   $0x00000100, mode+80(FP)
 	JEQ     zeros2901
 	MOVQ    BX, R8
@@ -75181,7 +75181,7 @@ many2873:
 	JEQ   tooMany2869
 	JMP   few2874
 
-rounded2878:
+rounded2877:
 	TESTQ   $0x00000040, mode+80(FP)
 	JEQ     skip2950
 	CMPQ    factors+48(FP), $0x00000000

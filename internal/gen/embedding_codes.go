@@ -90,15 +90,10 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to
-				if !s.isa.masks {
-					none := s.newLabel("none")
-					branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
+				if s.isa.masks {
 					s.addRows(sum, n.to)
-					c.JMP(operand.LabelRef(summed))
-					c.Label(none)
-					s.addWithoutFactors(sum, summed)
 				} else {
-					s.addRows(sum, n.to)
+					s.addAll(sum, n.to, summed)
 				}
 				s.terms = nil
 				c.JMP(operand.LabelRef(summed))

@@ -11,11 +11,20 @@ import (
 func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
 	s.split = s.upper != nil && s.group%2 == 0 && s.tail == nil && !s.shifted.within
-	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
+	summed, empty := s.newLabel("summed"), s.newLabel("empty")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	if s.codes != nil {
 		s.roundedRows(sum, summed)
 	}
+	s.addAll(sum, s.out, summed)
+	c.Label(summed)
+	s.finish(sum, empty)
+	s.split = false
+}
+
+// addAll emits the addition of rows times factors of a type, after which it jumps, or as they are, if there are none.
+func (s *rowSum) addAll(sum value, factors *storage, summed string) {
+	c, none := s.c, s.newLabel("none")
 	branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JEQ, none)
 	if s.out != s.compute {
 		wide := s.newLabel("wide")
@@ -26,13 +35,10 @@ func (s *rowSum) sumTile() {
 			c.JMP(operand.LabelRef(summed))
 		})
 	}
-	s.addRows(sum, s.out)
+	s.addRows(sum, factors)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
 	s.addWithoutFactors(sum, summed)
-	c.Label(summed)
-	s.finish(sum, empty)
-	s.split = false
 }
 
 // addWithoutFactors emits the addition of rows as they are.

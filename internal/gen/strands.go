@@ -105,12 +105,7 @@ func (k *kernel) quickStrand(n, params, steps reg.GPVirtual, block int) {
 		c.Label(run)
 		k.paramsOfRun(params)
 		c.MOVQ(n, left)
-		c.Label(next)
-		k.prefetch(block)
-		k.eachGroup(block, k.op.quick)
-		k.advanceData(block)
-		c.SUBQ(operand.U32(block), left)
-		c.JNE(operand.LabelRef(next))
+		k.wholeBlocks(next, left, block, k.op.quick)
 		k.forData(func(name string, _ *storage) { c.ADDQ(between[name], k.ptr[name]) })
 		c.ADDQ(operand.U32(k.compute.size), params)
 		c.DECQ(steps)
@@ -240,19 +235,22 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 	branch(c.CMPQ, n, k.field("visit"), c.JLT, done)
 	k.eachStrand(params, func() {
 		c.MOVQ(k.field("visit"), left)
-		k.holding(body, func(body func(k *kernel)) {
-			c.Label(next)
-			k.prefetch(block)
-			k.eachGroup(block, body)
-			k.advanceData(block)
-			c.SUBQ(operand.U32(block), left)
-			c.JNE(operand.LabelRef(next))
-		})
+		k.holding(body, func(body func(k *kernel)) { k.wholeBlocks(next, left, block, body) })
 	})
 	c.SUBQ(k.field("visit"), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
 	k.split = false
+}
+
+// wholeBlocks emits a loop over the blocks that are left, one at least.
+func (k *kernel) wholeBlocks(next string, left reg.GPVirtual, block int, body func(k *kernel)) {
+	k.c.Label(next)
+	k.prefetch(block)
+	k.eachGroup(block, body)
+	k.advanceData(block)
+	k.c.SUBQ(operand.U32(block), left)
+	k.c.JNE(operand.LabelRef(next))
 }
 
 // eachStrand emits what happens to each strand in a turn, after its parameters
