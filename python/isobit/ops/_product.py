@@ -16,7 +16,7 @@ from .._autograd import eager_function, elsewhere
 from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for_jvp, wide_for
 from .._known import is_true
 from .._op import Op
-from .._transforms import is_traced
+from .._transforms import is_traced, wants_gradient
 from .._vmap import Dims, front, register
 
 OP = Op(
@@ -160,15 +160,11 @@ def attempt(call: Callable[..., Any], *args: Any) -> Any:
         return NotImplemented
 
 
-def _is_any_learned(*args: Any) -> bool:
-    return any(isinstance(a, Tensor) and a.requires_grad for a in args)
-
-
 def direct(op: Op, input: Tensor, *rest: Any) -> Any:
     """The direct call for all rows of input; NotImplemented where there is more to do or to say. Rows that are no
     matrix are made one, for nothing if a gradient is wanted: then they are left as they are."""
     whole = input.dim() == 2
-    if not whole and (input.dim() == 0 or (torch.is_grad_enabled() and _is_any_learned(input, *rest))):
+    if not whole and (input.dim() == 0 or wants_gradient(input, *rest)):
         return NotImplemented
     matrix = input if whole else attempt(as_matrix, input)
     y = matrix if matrix is NotImplemented else attempt(op.direct, matrix, *rest)
