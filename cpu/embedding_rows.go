@@ -163,7 +163,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		mode |= narrower[s.out] // which its terms are rounded to
 	}
 	for at, width := int64(0), int64(0); at < e.Columns; at += width {
-		width = blockOf(e.Columns-at, s.least)
+		width = blockColumns(e.Columns-at, s.least)
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
 		for i := 0; i < len(e.Positions); i += ChunkSize {
 			m := min(ChunkSize, len(e.Positions)-i)
@@ -175,8 +175,8 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	}
 }
 
-// blockOf returns how many of some columns a block takes, so that the last one has the fewest at least.
-func blockOf(columns, least int64) int64 {
+// blockColumns returns how many of some columns a block takes, so that the last one has the fewest at least.
+func blockColumns(columns, least int64) int64 {
 	if columns > Block && columns < Block+least {
 		return columns - least
 	}
@@ -190,7 +190,7 @@ func isOneChunk[C Compute](s *rowSum, e *EmbeddingSum) bool {
 	defer func() { e.Terms = terms }()
 	all[0], all[1] = 0, int64(len(e.Positions))
 	for at, width := int64(0), int64(0); at < e.Columns; at += width {
-		width = blockOf(e.Columns-at, s.least)
+		width = blockColumns(e.Columns-at, s.least)
 		ones, counts := BlockOf[C](e.Scratch, 0, int(width)), BlockOf[C](e.Scratch, 2, int(width))
 		for i := range ones {
 			ones[i] = 1

@@ -73,8 +73,8 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 	}
 }
 
-// tile is the side of the squares that are transposed.
-const tile = 16
+// squareSide is the side, in elements, of the squares that kernels transpose.
+const squareSide = 16
 
 // transposeGradients puts the upstream gradients of a position's channels side by
 // side, as its sums are.
@@ -85,22 +85,22 @@ func transposeGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBloc
 	}
 	start := b.Scratch.block(transposedBlocks)
 	whole := 0
-	if k.transpose != nil && s.channels == tile && b.GradOutput.Contiguous() {
-		whole = b.N / tile
-		k.transpose((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(tile*b.GradOutput.Stride),
-			(*float32)(start), tile*4, tile*tile*4, whole)
+	if k.transpose != nil && s.channels == squareSide && b.GradOutput.Contiguous() {
+		whole = b.N / squareSide
+		k.transpose((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(squareSide*b.GradOutput.Stride),
+			(*float32)(start), squareSide*4, squareSide*squareSide*4, whole)
 	}
-	if rest := b.N - whole*tile; rest > 0 {
+	if rest := b.N - whole*squareSide; rest > 0 {
 		for c := range s.pitch {
 			row := BlockOf[C](b.Scratch, tapBlocks+c, rest)
 			if c < s.channels {
-				loadRow(t, row, b.GradOutput.Row(int64(c), int64(whole*tile)))
+				loadRow(t, row, b.GradOutput.Row(int64(c), int64(whole*squareSide)))
 			} else {
 				clear(row)
 			}
 		}
 		size := int64(unsafe.Sizeof(C(0)))
-		to := unsafe.Add(start, int64(whole*tile*s.pitch)*size)
+		to := unsafe.Add(start, int64(whole*squareSide*s.pitch)*size)
 		transposeOf[C]()(to, int64(s.pitch)*size, b.Scratch.block(tapBlocks), blockBytes, int64(s.pitch), int64(rest))
 	}
 	return (*C)(start)
@@ -153,13 +153,13 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 // storeInterleaved transposes the sums into planes.
 func (k *gridKernel) storeInterleaved(s *GridScatter[float32], out Image) {
 	to := (*float32)(unsafe.Add(out.P, s.band.First*4))
-	whole := s.band.Pixels / tile
+	whole := s.band.Pixels / squareSide
 	for at := int64(0); at < whole; at += transposeTiles {
-		k.transpose32((*byte)(unsafe.Pointer(s.sum(0, at*tile))), tile*4, tile*tile*4,
-			(*float32)(unsafe.Add(unsafe.Pointer(to), at*tile*4)), int(out.ChannelStride), tile*4, int(min(transposeTiles, whole-at)))
+		k.transpose32((*byte)(unsafe.Pointer(s.sum(0, at*squareSide))), squareSide*4, squareSide*squareSide*4,
+			(*float32)(unsafe.Add(unsafe.Pointer(to), at*squareSide*4)), int(out.ChannelStride), squareSide*4, int(min(transposeTiles, whole-at)))
 	}
-	for channel := range tile {
-		for p := whole * tile; p < s.band.Pixels; p++ {
+	for channel := range squareSide {
+		for p := whole * squareSide; p < s.band.Pixels; p++ {
 			*(*float32)(unsafe.Add(unsafe.Pointer(to), int64(channel)*out.ChannelStride+p*4)) = *s.sum(channel, p)
 		}
 	}

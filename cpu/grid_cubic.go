@@ -185,7 +185,7 @@ func alongPairs(dims int) (lists [3][]difference) {
 }
 
 // cubicTerms is terms with Bicubic.
-func (g *groupSums[C]) cubicTerms(c int64, t *taps[C], dy []C) {
+func (g *channelSums[C]) cubicTerms(c int64, t *taps[C], dy []C) {
 	var orders [mostCubic][3]int
 	var terms [mostCubic][]C
 	n := 0

@@ -148,7 +148,7 @@ func tangents[C Compute](b, u *GridBlock, t, ofU *taps[C], v [3][]C) {
 }
 
 // setTotals makes the totals those of a single channel.
-func (g *groupSums[C]) setTotals(c int64, t *taps[C], dy []C) {
+func (g *channelSums[C]) setTotals(c int64, t *taps[C], dy []C) {
 	if g.b.Mode == Nearest {
 		return
 	}
@@ -179,7 +179,7 @@ func secondSlopes[C Compute](b, u *GridBlock, t, ofU *taps[C], q [3][]C) {
 		}
 	}
 	if bent {
-		sums := groupSums[C]{b: b, lists: bendLists(&b.Sampler), n: b.N}
+		sums := channelSums[C]{b: b, lists: bendLists(&b.Sampler), n: b.N}
 		sums.add(t)
 		for axis := range b.Dims {
 			sums.addBends(slopes[axis], axis, t, q)
@@ -219,7 +219,7 @@ func bendLists(g *Sampler) *[3][]difference {
 
 // addBends adds, to the gradient of one coordinate, the sum over axes of q times
 // the second derivative, times the coordinate's own derivative.
-func (g *groupSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
+func (g *channelSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
 	for j := range slopes {
 		if !t.hasTap(j) || t.isStill(&g.b.Sampler, axis, j) {
 			continue
@@ -236,7 +236,7 @@ func (g *groupSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
 }
 
 // bend returns the second derivative along two axes.
-func (g *groupSums[C]) bend(axis, other, j int, t *taps[C]) C {
+func (g *channelSums[C]) bend(axis, other, j int, t *taps[C]) C {
 	switch pair, third := axis+other, g.b.Dims-axis-other; {
 	case g.b.Mode == Bicubic:
 		return g.total(min(axis, other), max(axis, other)-min(axis, other))[j]

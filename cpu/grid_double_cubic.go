@@ -183,7 +183,7 @@ func (d *doubleCubic[C]) shift(axis, i int) C {
 	return d.plane(cubicV + axis)[i] * planeOf[C](d.c, planeParams)[paramK+axis]
 }
 
-// addBends is groupSums' addBends.
+// addBends does what channelSums.addBends does.
 func (d *doubleCubic[C]) addBends() {
 	for i := range d.n {
 		for axis := range d.b.Dims {

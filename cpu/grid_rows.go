@@ -39,7 +39,7 @@ type tapRows[C Compute] struct {
 const mostSums = 1 << 13
 
 // positionsOf returns how many positions of so many channels that are, in whole tiles.
-func positionsOf(channels int64) int { return max(tile, int(mostSums/channels)&^(tile-1)) }
+func positionsOf(channels int64) int { return max(squareSide, int(mostSums/channels)&^(squareSide-1)) }
 
 // sampleRows is sampleBlock by sums of rows; it reports whether it was possible.
 func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
@@ -63,7 +63,7 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 		sum(0, 0, b.N, b.Output.P, b.Output.Stride, b.Channels)
 		return true
 	}
-	sums, width := unsafe.Pointer(&b.Scratch.columns[0]), min(b.Channels, mostSums/tile)
+	sums, width := unsafe.Pointer(&b.Scratch.columns[0]), min(b.Channels, mostSums/squareSide)
 	for channel := int64(0); channel < b.Channels; channel += width {
 		width = min(width, b.Channels-channel)
 		most := positionsOf(width)
@@ -106,12 +106,12 @@ func rowSumOf(k *gridKernel) *rowSum {
 // apart bytes apart.
 func (k *gridKernel) storeTransposed(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
 	whole, size := int64(0), to.DType.Size()
-	if k.dtype == tensor.F32 && channels >= tile {
-		whole = int64(n) &^ (tile - 1)
-		for next := int64(0); next < channels; next += tile {
-			channel := min(next, channels-tile) // the last tile may have some channels once more
-			k.transpose32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*tile*4),
-				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), tile*4, int(whole/tile))
+	if k.dtype == tensor.F32 && channels >= squareSide {
+		whole = int64(n) &^ (squareSide - 1)
+		for next := int64(0); next < channels; next += squareSide {
+			channel := min(next, channels-squareSide) // the last square may have some channels once more
+			k.transpose32((*byte)(unsafe.Add(samples, channel*4)), int(channels*4), int(channels*squareSide*4),
+				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), squareSide*4, int(whole/squareSide))
 		}
 	}
 	transposeBySize[size](to.At(whole).P, apart, unsafe.Add(samples, whole*channels*size), channels*size, int64(n)-whole, channels)
@@ -153,10 +153,10 @@ func (k *gridKernel) upstreamRows(b *GridBlock, first, n int) (rows *byte, pitch
 	to, whole := unsafe.Pointer(&b.Scratch.columns[0]), 0
 	pitch = channels * 4
 	if dy.Contiguous() {
-		whole = n &^ (tile - 1)
-		for c := int64(0); c < channels; c += tile {
-			k.transpose((*byte)(dy.Row(c, int64(first)).P), int(dy.RowStride), int(tile*dy.Stride),
-				(*float32)(unsafe.Add(to, c*4)), int(pitch), int(tile*pitch), whole/tile)
+		whole = n &^ (squareSide - 1)
+		for c := int64(0); c < channels; c += squareSide {
+			k.transpose((*byte)(dy.Row(c, int64(first)).P), int(dy.RowStride), int(squareSide*dy.Stride),
+				(*float32)(unsafe.Add(to, c*4)), int(pitch), int(squareSide*pitch), whole/squareSide)
 		}
 	}
 	rest := BlockOf[float32](b.Scratch, tapBlocks, n-whole)

@@ -59,7 +59,7 @@ func gridGradientGo[C Compute](b *GridBlock) {
 }
 
 // slopeSums makes the sums of a gradient by the grid.
-func slopeSums[C Compute](b *GridBlock) groupSums[C] {
+func slopeSums[C Compute](b *GridBlock) channelSums[C] {
 	lists := &differences2
 	switch {
 	case b.Mode == Bicubic:
@@ -67,12 +67,12 @@ func slopeSums[C Compute](b *GridBlock) groupSums[C] {
 	case b.Dims == 3:
 		lists = &differences3
 	}
-	return groupSums[C]{b: b, lists: lists, n: b.N}
+	return channelSums[C]{b: b, lists: lists, n: b.N}
 }
 
-// groupSums holds, per axis and difference, the total over groups and the
-// partial sums of the group at hand. There are at most 12 sums.
-type groupSums[C Compute] struct {
+// channelSums sums terms over channels in Group order: per axis and difference it holds
+// the total over groups and the partial sums of the group at hand. There are at most 12 sums.
+type channelSums[C Compute] struct {
 	b     *GridBlock
 	lists *[3][]difference
 	n     int
@@ -81,15 +81,15 @@ type groupSums[C Compute] struct {
 // levels is the depth of the fold of 16 channels, the terms included.
 const levels = 5
 
-func (g *groupSums[C]) block(axis, i, level int) []C {
+func (g *channelSums[C]) block(axis, i, level int) []C {
 	return BlockOf[C](g.b.Scratch, sumBlocks+(axis*4+i)*(levels+1)+level, g.n)
 }
 
-func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) }
+func (g *channelSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) }
 
 // add sums the terms of all channels: in groups of 16, of which each result is
 // added to the totals. The taps' pixels are offsets.
-func (g *groupSums[C]) add(t *taps[C]) {
+func (g *channelSums[C]) add(t *taps[C]) {
 	for axis, list := range g.lists {
 		for i := range list {
 			clear(g.total(axis, i))
@@ -103,7 +103,7 @@ func (g *groupSums[C]) add(t *taps[C]) {
 // addGroup folds the channels from c on, at most 16: c with c+8, then +4, +2,
 // +1. Visiting them in bit-reversed order makes that a binary tree of
 // neighbours, of which one partial sum per level is live.
-func (g *groupSums[C]) addGroup(first int64, t *taps[C]) {
+func (g *channelSums[C]) addGroup(first int64, t *taps[C]) {
 	dy := BlockOf[C](g.b.Scratch, tapBlocks+1, g.n)
 	for visit := range groupSize {
 		c := first + int64(bits.Reverse8(uint8(visit))>>4)
@@ -122,7 +122,7 @@ func (g *groupSums[C]) addGroup(first int64, t *taps[C]) {
 }
 
 // clearTerms puts terms of +0 there, for a channel that does not exist.
-func (g *groupSums[C]) clearTerms() {
+func (g *channelSums[C]) clearTerms() {
 	for axis, list := range g.lists {
 		for i := range list {
 			clear(g.block(axis, i, 0))
@@ -131,7 +131,7 @@ func (g *groupSums[C]) clearTerms() {
 }
 
 // terms puts the terms of channel c into the sums' blocks of level 0.
-func (g *groupSums[C]) terms(c int64, t *taps[C], dy []C) {
+func (g *channelSums[C]) terms(c int64, t *taps[C], dy []C) {
 	if g.b.Mode == Bicubic {
 		g.cubicTerms(c, t, dy)
 		return
@@ -157,7 +157,7 @@ func (g *groupSums[C]) terms(c int64, t *taps[C], dy []C) {
 
 // fold adds the term of the given visit to the tree; the last visit adds the
 // group's result to the total.
-func (g *groupSums[C]) fold(axis, i, visit int) {
+func (g *channelSums[C]) fold(axis, i, visit int) {
 	term := g.block(axis, i, 0)
 	k := 0
 	for ; visit>>k&1 == 1; k++ {
@@ -173,7 +173,7 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 // combine weights the sums of one axis and multiplies by the coordinate's
 // derivative. A component whose derivative the padding set aside, or a position
 // without a tap, is +0.
-func (g *groupSums[C]) combine(out []C, axis int, t *taps[C]) {
+func (g *channelSums[C]) combine(out []C, axis int, t *taps[C]) {
 	for j := range out {
 		out[j] = 0
 		switch k := t.K[axis][j]; {
@@ -205,7 +205,7 @@ func (t *taps[C]) isStill(g *Sampler, axis, j int) bool {
 
 // weighted sums the differences along an axis, each weighted by the distances
 // along the other axes, the near one first.
-func (g *groupSums[C]) weighted(axis, j int, t *taps[C]) C {
+func (g *channelSums[C]) weighted(axis, j int, t *taps[C]) C {
 	total := func(i int) C { return g.total(axis, i)[j] }
 	if g.b.Dims == 2 {
 		o := 1 - axis

@@ -9,6 +9,9 @@ import (
 // needed, a tile of pixels at a time, and elsewhere the gradient is cleared; those of a single
 // channel, in the type that they are stored in, lie in the gradient itself.
 
+// tilePixels is how many pixels, one after the other, begin at a time.
+const tilePixels = squareSide
+
 // fewPixels is the fewest pixels of a band for each tile that may begin, where contributions are few.
 const fewPixels = 64
 
@@ -16,7 +19,7 @@ const fewPixels = 64
 var tapsInRow = [...]int64{Bilinear: 2, Nearest: 1, Bicubic: 4}
 
 // tilesOf is how many words note which tiles of so many pixels have begun.
-func tilesOf(pixels int64) int64 { return (pixels + 64*tile - 1) / (64 * tile) }
+func tilesOf(pixels int64) int64 { return (pixels + 64*tilePixels - 1) / (64 * tilePixels) }
 
 // framedPixels is the fewest pixels for each position of an image whose sums lie in the gradient
 // although there is a frame for them.
@@ -59,7 +62,7 @@ func (s *GridScatter[C]) touch(pixels *byte, taps, pitch, n int) {
 	}
 	for tap := range taps {
 		for _, p := range unsafe.Slice((*int32)(unsafe.Add(unsafe.Pointer(pixels), tap*pitch*4)), n) {
-			number := int64(p) / tile
+			number := int64(p) / tilePixels
 			if p < 0 || s.touched[number/64]>>(number%64)&1 == 1 {
 				continue
 			}
@@ -71,8 +74,8 @@ func (s *GridScatter[C]) touch(pixels *byte, taps, pitch, n int) {
 
 // beginTile begins the sums of a tile.
 func (s *GridScatter[C]) beginTile(number int64) {
-	first := number * tile
-	n := min(tile, s.band.Pixels-first)
+	first := number * tilePixels
+	n := min(tilePixels, s.band.Pixels-first)
 	clear(unsafe.Slice(s.sum(0, first), n*int64(s.pitch)))
 	clear(s.count[first:][:n])
 }
@@ -97,12 +100,12 @@ func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) 
 	whole, sums := s.band, s.pixels
 	direct := s.channels <= maxQuad && size == int64(unsafe.Sizeof(C(0))) // and so of C
 	s.eachTile(1, func(number int64) {
-		first := number * tile
+		first := number * tilePixels
 		if direct {
 			s.storeTile(out, first)
 			return
 		}
-		s.band, s.pixels = GridBand{whole.First + first, min(tile, whole.Pixels-first)}, unsafe.Pointer(s.sum(0, first))
+		s.band, s.pixels = GridBand{whole.First + first, min(tilePixels, whole.Pixels-first)}, unsafe.Pointer(s.sum(0, first))
 		store(s)
 		s.band, s.pixels = whole, sums
 	})
@@ -112,7 +115,7 @@ func (s *GridScatter[C]) storeTouched(out Image, store func(s *GridScatter[C])) 
 func (s *GridScatter[C]) eachTile(begun uint64, f func(number int64)) {
 	for i, word := range s.touched {
 		for rest := word ^ (begun - 1); rest != 0; rest &= rest - 1 {
-			if number := int64(i*64 + bits.TrailingZeros64(rest)); number*tile < s.band.Pixels {
+			if number := int64(i*64 + bits.TrailingZeros64(rest)); number*tilePixels < s.band.Pixels {
 				f(number)
 			}
 		}
@@ -121,7 +124,7 @@ func (s *GridScatter[C]) eachTile(begun uint64, f func(number int64)) {
 
 // storeTile stores the sums of a tile of few channels, in the type that they have.
 func (s *GridScatter[C]) storeTile(out Image, first int64) {
-	n := min(tile, s.band.Pixels-first)
+	n := min(tilePixels, s.band.Pixels-first)
 	sums := unsafe.Slice(s.sum(0, first), n*int64(s.pitch))
 	for c := range s.channels {
 		to := unsafe.Slice((*C)(out.Channel(int64(c))), s.band.First+first+n)[s.band.First+first:]

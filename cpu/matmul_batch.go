@@ -54,14 +54,14 @@ func batchKernelFor(isa ISA, compute tensor.DType) *matmulBatchKernel {
 
 // takesBatch is TakesBatch: y has too few columns for a vector, or, where a part of one
 // may be stored, for so many.
-func (r *matmulRow[C]) takesBatch(m, n, k int64) (transposed, others bool) {
+func (r *kernelMatmul[C]) takesBatch(m, n, k int64) (transposed, others bool) {
 	most, lanes := batchBytes/r.size, r.copied.half.columns
 	transposed = n < lanes && max(m, k) <= most && m*k+k*n+m*n <= most
 	return transposed, transposed && (r.copied.unit == lanes || n <= lanes/2 || m*n*k <= batchFew)
 }
 
 // batch is Batch.
-func (r *matmulRow[C]) batch(b *MatmulBatch) {
+func (r *kernelMatmul[C]) batch(b *MatmulBatch) {
 	k := batchKernelFor(r.copied.needs, r.compute)
 	plane := batchPlane * r.size
 	input := unsafe.Pointer(&b.Scratch.columns[0])
@@ -86,7 +86,7 @@ type batchFactor struct {
 }
 
 // toPlanes copies a factor's elements to planes, and returns how many of these lie between rows and columns.
-func (r *matmulRow[C]) toPlanes(to unsafe.Pointer, f batchFactor, b *MatmulBatch) (rowStep, columnStep int64) {
+func (r *kernelMatmul[C]) toPlanes(to unsafe.Pointer, f batchFactor, b *MatmulBatch) (rowStep, columnStep int64) {
 	from, next, rows, columns := f.first, f.next, f.rows, f.columns
 	size, plane, all := from.DType.Size(), batchPlane*r.size, rows*columns
 	rowStep, columnStep = columns, 1
@@ -113,7 +113,7 @@ func (r *matmulRow[C]) toPlanes(to unsafe.Pointer, f batchFactor, b *MatmulBatch
 }
 
 // fromPlanes stores the results.
-func (r *matmulRow[C]) fromPlanes(y unsafe.Pointer, b *MatmulBatch) {
+func (r *kernelMatmul[C]) fromPlanes(y unsafe.Pointer, b *MatmulBatch) {
 	to, size, plane, all := b.Y, b.Y.DType.Size(), batchPlane*r.size, b.M*b.N
 	switch {
 	case !follow(to, b.M, b.N, b.YNext):
@@ -138,7 +138,7 @@ func follow(m Rows, rows, columns, next int64) bool {
 }
 
 // eachRow calls f for each of count matrices of so many elements, or for all at once where they follow one another.
-func (r *matmulRow[C]) eachRow(count, all int64, joined bool, f func(first, n int64)) {
+func (r *kernelMatmul[C]) eachRow(count, all int64, joined bool, f func(first, n int64)) {
 	if joined {
 		f(0, count*all)
 		return

@@ -27,7 +27,7 @@ func (m Rows) From(row, column int64) Rows {
 
 // copy copies a matrix, so that the elements of a row are of the compute type and
 // lie one after the other.
-func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64) {
+func (r *kernelMatmul[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, from Rows, rows, columns int64) {
 	size := from.DType.Size()
 	row := func(i, first int64) {
 		loadRow(o.gatherType, unsafe.Slice((*C)(unsafe.Add(to, i*toRow+first*r.size)), columns-first), from.Row(i, first))
@@ -43,10 +43,10 @@ func (r *matmulRow[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64, fr
 			row(i, 0)
 		}
 	default:
-		wholeRows, wholeColumns := rows&^(tile-1), columns&^(tile-1)
-		for j := int64(0); j < wholeColumns && wholeRows > 0; j += tile {
-			o.transpose((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(tile*size),
-				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(tile*toRow), int(wholeRows/tile))
+		wholeRows, wholeColumns := rows&^(squareSide-1), columns&^(squareSide-1)
+		for j := int64(0); j < wholeColumns && wholeRows > 0; j += squareSide {
+			o.transpose((*byte)(unsafe.Add(from.P, j*from.Stride)), int(from.Stride), int(squareSide*size),
+				(*float32)(unsafe.Add(to, j*r.size)), int(toRow), int(squareSide*toRow), int(wholeRows/squareSide))
 		}
 		for i := range rows {
 			if first := wholeColumns; i >= wholeRows {
@@ -66,7 +66,7 @@ func zerosBelow(p *matmulMemory, elements, size int64) {
 }
 
 // copyInput copies what Input has along K, unless it is read where it lies.
-func (r *matmulRow[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
+func (r *kernelMatmul[C]) copyInput(t *MatmulTile, p *matmulMemory, k, depth int64) {
 	if p.rows == p.count && near(&t.Input, p.count) && t.Input.Stride == r.size && t.Input.DType == r.compute {
 		p.from, p.fromRow = t.Input.Row(p.first, k).P, t.Input.RowStride
 		return

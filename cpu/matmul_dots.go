@@ -41,7 +41,7 @@ const (
 
 // transposedDots is transposedSums of pairs: it returns how deep the chains are, 0 where
 // their products may not be taken, which is seen afterwards.
-func (r *matmulRow[C]) transposedDots(t *MatmulTile, p *matmulMemory, columns int64) (depth int64) {
+func (r *kernelMatmul[C]) transposedDots(t *MatmulTile, p *matmulMemory, columns int64) (depth int64) {
 	if r.dots == nil || t.More {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (r *matmulRow[C]) transposedDots(t *MatmulTile, p *matmulMemory, columns in
 
 // takesPairs reports whether a tile is worth copies of pairs: rows of Other are
 // paired faster than its columns are transposed.
-func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
+func (r *kernelMatmul[C]) takesPairs(t *MatmulTile) bool {
 	switch {
 	case r.dots == nil || t.K == 0 || t.More:
 		return false
@@ -83,7 +83,7 @@ func (r *matmulRow[C]) takesPairs(t *MatmulTile) bool {
 
 // inPairs copies, as pairs, what a part of a tile needs, and reports whether their
 // products may be taken.
-func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, part matmulPart, copies unsafe.Pointer) bool {
+func (r *kernelMatmul[C]) inPairs(t *MatmulTile, p *matmulMemory, part matmulPart, copies unsafe.Pointer) bool {
 	input, other, depth := t.Input.From(0, part.from), t.Other.From(part.from, part.begin), part.to-part.from
 	far := 0
 	if t.Far {
@@ -93,7 +93,7 @@ func (r *matmulRow[C]) inPairs(t *MatmulTile, p *matmulMemory, part matmulPart, 
 }
 
 // inputPairs makes those of Input.
-func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, depth int64) (least uint32) {
+func (r *kernelMatmul[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, depth int64) (least uint32) {
 	p.from, p.fromRow = unsafe.Add(t.Memory, p.input), p.inputRow
 	zerosBelow(p, ceilDiv(depth, 2), 4)
 	to, toRow, even := (*byte)(p.from), int(p.fromRow), depth&^1
@@ -112,7 +112,7 @@ func (r *matmulRow[C]) inputPairs(t *MatmulTile, p *matmulMemory, input Rows, de
 }
 
 // otherPairs makes those of Other.
-func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64, far int) (least uint32) {
+func (r *kernelMatmul[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Pointer, depth, columns int64, far int) (least uint32) {
 	even := depth &^ 1
 	least = noBits
 	switch {
@@ -129,7 +129,7 @@ func (r *matmulRow[C]) otherPairs(p *matmulMemory, other Rows, copies unsafe.Poi
 }
 
 // transposedPairs makes pairs of columns of so many words.
-func (r *matmulRow[C]) transposedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64, far int) (least uint32) {
+func (r *kernelMatmul[C]) transposedPairs(to unsafe.Pointer, toRow int64, from Rows, words, columns int64, far int) (least uint32) {
 	least = noBits
 	across, down := columns/dotSquare*dotSquare, words/dotSquare*dotSquare
 	for n := int64(0); n < across && down > 0; n += dotSquare {

@@ -12,7 +12,7 @@ var matmulDotRows = []Row[MatmulRow]{{"avx512bf16", AVX512, func(t Types) (Matmu
 	if t.In[0] != tensor.BF16 || t.In[1] != tensor.BF16 || !hasDots() {
 		return MatmulRow{}, false
 	}
-	return newMatmulRow[float32](AVX512, &dotKernels, t), true
+	return newKernelMatmul[float32](AVX512, &dotKernels, t), true
 }}}
 
 var dotKernels = matmulDots{

@@ -2,7 +2,7 @@ package cpu
 
 // inPlace computes a tile of which kernels read and write all where it lies, and reports whether it is one: of small
 // matrices what the others ask for takes longer than the product.
-func (r *matmulRow[C]) inPlace(t *MatmulTile) bool {
+func (r *kernelMatmul[C]) inPlace(t *MatmulTile) bool {
 	size, panels := r.size, &r.there.matmulPanels
 	follow := t.Input.RowStride == t.K*size // rows do not meet in a cache then, either
 	if r.dots != nil || t.K == 0 || t.Bias.P != nil || t.N%panels.unit != 0 || t.N%panels.half.columns != 0 && r.narrow(t.M, t.N) ||

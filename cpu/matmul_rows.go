@@ -33,14 +33,14 @@ func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
 	case matmulTypeFor(isa, t.Compute) == nil:
 		return r, false
 	case t.Compute == tensor.F64:
-		return newMatmulRow[float64](isa, nil, t), true
+		return newKernelMatmul[float64](isa, nil, t), true
 	default:
-		return newMatmulRow[float32](isa, nil, t), true
+		return newKernelMatmul[float32](isa, nil, t), true
 	}
 }
 
-// matmulRow is a row for some types.
-type matmulRow[C Compute] struct {
+// kernelMatmul computes tiles of some types by kernels.
+type kernelMatmul[C Compute] struct {
 	copied, there *matmulType // kernels for copies of Other, and for where it lies
 	dots          *matmulDots // for bf16, or nil
 
@@ -50,8 +50,8 @@ type matmulRow[C Compute] struct {
 	size            int64 // of an element
 }
 
-func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
-	r := &matmulRow[C]{
+func newKernelMatmul[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
+	r := &kernelMatmul[C]{
 		copied: matmulTypeFor(isa, t.Compute), there: matmulTypeFor(isa, t.In[1]), dots: dots,
 		compute: t.Compute, size: t.Compute.Size(),
 	}
@@ -64,10 +64,10 @@ func newMatmulRow[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 }
 
 // narrow reports whether y has so few columns that lanes are its rows.
-func (r *matmulRow[C]) narrow(m, n int64) bool { return n <= r.there.transposed.columns && m >= 2*n }
+func (r *kernelMatmul[C]) narrow(m, n int64) bool { return n <= r.there.transposed.columns && m >= 2*n }
 
 // largest is Largest.
-func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
+func (r *kernelMatmul[C]) largest(m, n int64) (rows, columns, unit int64) {
 	if r.narrow(m, n) {
 		return r.width(n), n, r.copied.whole.columns
 	}
@@ -78,7 +78,7 @@ func (r *matmulRow[C]) largest(m, n int64) (rows, columns, unit int64) {
 }
 
 // atOnce returns how many rows of Input are copied at a time at most.
-func (r *matmulRow[C]) atOnce() int64 {
+func (r *kernelMatmul[C]) atOnce() int64 {
 	if r.dots != nil {
 		return matmulPairRows
 	}
@@ -86,7 +86,7 @@ func (r *matmulRow[C]) atOnce() int64 {
 }
 
 // width returns the columns of tiles of so many rows.
-func (r *matmulRow[C]) width(m int64) int64 {
+func (r *kernelMatmul[C]) width(m int64) int64 {
 	if m <= matmulFewest {
 		return matmulWide * matmulTileBytes / r.size
 	}
@@ -107,7 +107,7 @@ type matmulMemory struct {
 	fromRow                      int64
 }
 
-func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
+func (r *kernelMatmul[C]) plan(m, n, k int64) (p matmulMemory) {
 	p.depth = min(k, matmulTileBytes/r.size)
 	along := p.depth
 	if m <= matmulFew {
@@ -128,7 +128,7 @@ func (r *matmulRow[C]) plan(m, n, k int64) (p matmulMemory) {
 
 // tile is Run. A narrow y is computed as its transpose: that of Other times that of
 // Input.
-func (r *matmulRow[C]) tile(t *MatmulTile) {
+func (r *kernelMatmul[C]) tile(t *MatmulTile) {
 	switch {
 	case r.inPlace(t):
 		return
@@ -144,7 +144,7 @@ func (r *matmulRow[C]) tile(t *MatmulTile) {
 }
 
 // product computes a tile; down is a bias with an element for each row, if there is one.
-func (r *matmulRow[C]) product(t *MatmulTile, down Span) {
+func (r *kernelMatmul[C]) product(t *MatmulTile, down Span) {
 	p, unit := r.plan(t.M, t.N, t.K), r.copied.unit
 	fewest := r.dots == nil && t.N < r.there.transposed.columns // which transposedRest copies, however they lie
 	transposed := t.M <= r.few(t) && (t.Other.RowStride == t.Other.DType.Size() || fewest)
@@ -203,7 +203,7 @@ func (t *MatmulTile) sumsMeet(steps int64) bool {
 }
 
 // store stores the sums that lie apart from y.
-func (r *matmulRow[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
+func (r *kernelMatmul[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
 	if down.P == nil && p.sumsRow == t.N*r.size && t.Y.Contiguous() && t.Y.RowStride == t.N*t.Y.Stride {
 		storeRow(r.y.gatherType, t.Y.Span, unsafe.Slice((*C)(t.Memory), t.M*t.N)) // small matrices have few elements in a row
 		return
@@ -222,12 +222,12 @@ func (r *matmulRow[C]) store(t *MatmulTile, p *matmulMemory, down Span) {
 }
 
 // sumsOf are a row's sums that lie apart from y.
-func (r *matmulRow[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
+func (r *kernelMatmul[C]) sumsOf(t *MatmulTile, p *matmulMemory, m int64) []C {
 	return unsafe.Slice((*C)(unsafe.Add(t.Memory, m*p.sumsRow+p.inY*r.size)), t.N-p.inY)
 }
 
 // sums computes the chains of columns [begin, end), from a depth on.
-func (r *matmulRow[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
+func (r *kernelMatmul[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from int64) {
 	if begin == end {
 		return
 	}
@@ -278,7 +278,7 @@ type kernelRows struct {
 type matmulPart struct{ begin, end, from, to int64 }
 
 // multiply adds to a part's sums, or begins them.
-func (r *matmulRow[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMemory, part matmulPart, other kernelRows) {
+func (r *kernelMatmul[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMemory, part matmulPart, other kernelRows) {
 	for n := part.begin; n < part.end; {
 		kernel := panels.next(part.end-n, t.M)
 		bias, y, yRow, begun := r.result(t, p, n, part.from, part.to)
@@ -291,7 +291,7 @@ func (r *matmulRow[C]) multiply(panels *matmulPanels, t *MatmulTile, p *matmulMe
 }
 
 // result is what kernels need besides the factors.
-func (r *matmulRow[C]) result(t *MatmulTile, p *matmulMemory, n, from, to int64) (bias, y *byte, yRow, begun int) {
+func (r *kernelMatmul[C]) result(t *MatmulTile, p *matmulMemory, n, from, to int64) (bias, y *byte, yRow, begun int) {
 	if from > 0 || t.More {
 		begun = 1
 	}

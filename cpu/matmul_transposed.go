@@ -52,7 +52,7 @@ func (u *matmulTransposed[Run]) next(t *MatmulTile, left int64) (run Run, column
 
 // few returns how many rows of Input are worth transposing Other's columns for each eight
 // of them (with AVX2: four). Copies of pairs are made once, from memory more slowly.
-func (r *matmulRow[C]) few(t *MatmulTile) int64 {
+func (r *kernelMatmul[C]) few(t *MatmulTile) int64 {
 	switch {
 	case r.dots == nil:
 		return r.there.transposed.few
@@ -63,7 +63,7 @@ func (r *matmulRow[C]) few(t *MatmulTile) int64 {
 }
 
 // transposedSums computes the chains of so many columns, so deep.
-func (r *matmulRow[C]) transposedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
+func (r *kernelMatmul[C]) transposedSums(t *MatmulTile, p *matmulMemory, columns, depth int64) {
 	for k := int64(0); k < depth && columns > 0; k += matmulAlong {
 		steps := min(matmulAlong, depth-k)
 		r.copyInput(t, p, k, steps)
@@ -80,7 +80,7 @@ func (r *matmulRow[C]) transposedSums(t *MatmulTile, p *matmulMemory, columns, d
 // transposedRest computes the chains of the columns from one on, which are fewer than a square has, and
 // returns how deep. They are copied to where a square's are; what is beside them is 0, since other
 // numbers might take their time.
-func (r *matmulRow[C]) transposedRest(t *MatmulTile, p *matmulMemory, first int64) (depth int64) {
+func (r *kernelMatmul[C]) transposedRest(t *MatmulTile, p *matmulMemory, first int64) (depth int64) {
 	side, size := r.there.transposed.columns, t.Other.DType.Size()
 	most := min(p.depth, t.K) / side * side
 	if most == 0 || first == t.N {

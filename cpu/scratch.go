@@ -20,7 +20,7 @@ const (
 	axisBlocks  = tapWeights + pixelBlocks // taps' S, T and K
 	cubicBlocks = axisBlocks + 3*3
 	tapBlocks   = cubicBlocks + 2*2*cubicTaps // the result, the upstream gradient, then pixels of 8 taps
-	sumBlocks   = tapBlocks + 10              // of groupSums
+	sumBlocks   = tapBlocks + 10              // of channelSums
 
 	cubicSumBlocks = tapBlocks + 2 // in place of pixels: those of a tap, sums of rows, of planes
 
@@ -71,7 +71,7 @@ const (
 
 const (
 	blockBytes    = Block * 8
-	scratchBlocks = transposedBlocks + tile // which are the most
+	scratchBlocks = transposedBlocks + squareSide // which are the most
 )
 
 // There is room for all of them: a negative number would not compile.
@@ -79,7 +79,7 @@ const (
 	_ = uint(codeChunks - (2*zeroBlocks - scaleBlocks)) // zero points end before them
 	_ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
 	_ = uint(tapBlocks - cubicProducts - (maxTaps*cubicPitch*8+blockBytes-1)/blockBytes)
-	_ = uint(cellBlocks - tapBlocks - tile) // a row for each channel of a tile
+	_ = uint(cellBlocks - tapBlocks - squareSide) // a row for each channel of a square
 	_ = uint(scratchBlocks - bendBlocks - 2*cubicTaps)
 )
 

@@ -50,7 +50,7 @@ func packedWidth(k int64) int64 { return roundUp(k, Lanes) + 144 }
 // WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
 // bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order. A
 // learned z is rounded and clamped to all codes of the weight's type.
-var WeightOnlyLinear = withDefinition(weightRows(), byCompute(
+var WeightOnlyLinear = withDefinition(weightTable(), byCompute(
 	WeightLayer{Run: weightOnlyLinear[float32], Rows: weightTreeRows},
 	WeightLayer{Run: weightOnlyLinear[float64], Rows: weightTreeRows},
 ))

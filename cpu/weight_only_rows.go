@@ -61,8 +61,8 @@ type weightScratch struct {
 	tile  [2*weightPacked + weightTogether*weightSlack + weightSlack]float32
 }
 
-// weightRows makes the rows before the definition.
-func weightRows() (table []Row[WeightLayer]) {
+// weightTable makes the rows before the definition.
+func weightTable() (table []Row[WeightLayer]) {
 	for i := range weightKernels {
 		k := &weightKernels[i]
 		table = append(table, Row[WeightLayer]{k.needs.String(), k.needs, func(t Types) (WeightLayer, bool) {
