@@ -66,7 +66,7 @@ func TestNoAllocationByGoroutines(t *testing.T) {
 	args := placed.Views()
 	assert.Zero(t, testing.AllocsPerRun(20, func() {
 		err = plan.Run(0, workspace, args)
-		time.Sleep(time.Millisecond) // until none is on standby
+		time.Sleep(time.Millisecond) // until none is idle
 	}))
 	require.NoError(t, err)
 }

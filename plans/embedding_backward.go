@@ -12,6 +12,13 @@ var (
 	byFreqAttr     = attr{name: "scale_grad_by_freq", kind: boolAttr, def: false, doc: "divides each row's sum by the number of its terms"}
 )
 
+// The places of embeddingBackward's arguments.
+const (
+	embeddingBackwardGradOutput = iota
+	embeddingBackwardIndices
+	embeddingBackwardGradWeight
+)
+
 // embeddingBackward sums, for every row of weight, the rows of grad_output
 // whose index named it, in Chunk order.
 //
@@ -72,7 +79,7 @@ type embeddingSum struct {
 }
 
 func (e *embeddingSum) run(c *call) error {
-	gradOutput, indices, gradWeight := &c.args[0], &c.args[1], &c.args[2]
+	gradOutput, indices, gradWeight := &c.args[embeddingBackwardGradOutput], &c.args[embeddingBackwardIndices], &c.args[embeddingBackwardGradWeight]
 	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(gradOutput), out: gradWeight}
 	c.sortByRow(&sums, indices, e.padding, e.few)
 	sums.numberEvenly()

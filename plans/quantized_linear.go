@@ -7,6 +7,16 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of quantizedLinear's arguments.
+const (
+	linearX = iota
+	linearXScale
+	linearWeight
+	linearWeightScale
+	linearBias
+	linearY
+)
+
 // quantizedLinear multiplies codes of activations with codes of weights in
 // exact integers, then scales once (NUMERICS.md, section 7).
 //
@@ -81,7 +91,8 @@ func (l *linear) run(c *call) error {
 
 // tile describes all of y.
 func (l *linear) tile(c *call, w *worker) *cpu.LinearTile {
-	x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
+	x, xScale, weight := &c.args[linearX], &c.args[linearXScale], &c.args[linearWeight]
+	weightScale, bias, y := &c.args[linearWeightScale], &c.args[linearBias], &c.args[linearY]
 	t := &w.ownArgs().linear
 	*t = cpu.LinearTile{
 		X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),

@@ -11,10 +11,10 @@ type team struct {
 	run     job
 	shares  []share
 	memory  [maxShares]share
-	workers int           // how many the host was asked for
-	places  atomic.Int64  // how many more of those may come; none where it is 0 or below
-	working atomic.Int64  // workers other than the caller that have not ended
-	done    chan struct{} // told by the last of them if the caller is asleep
+	workers int           // how many threads the host was asked for
+	places  atomic.Int64  // how many more of its threads may join: none where it is 0 or less
+	working atomic.Int64  // workers other than the caller that have not ended; plus asleep
+	done    chan struct{} // the last worker sends to it if the caller is asleep
 	failed  atomic.Pointer[panicError]
 }
 
@@ -66,45 +66,45 @@ type task struct {
 func (c *call) runOnOwn(workers int) {
 	c.team.working.Store(int64(workers - 1))
 	for number := 1; number < workers; number++ {
-		begin(task{c, number})
+		startTask(task{c, number})
 	}
 	c.work(0, 0)
 	c.team.wait()
 }
 
-// Waking a thread takes longer than many an op. So workers spin before they
-// sleep: one whose part is over waits a while for another task, and a caller for
-// its workers.
+// To wake a thread takes longer than many an op. So workers spin before they sleep:
+// one whose task is done waits for another, and a caller waits for its workers.
 const (
-	lookout = 100 * time.Microsecond // how long
-	glances = 64                     // between looks at the clock
+	spinTime   = 100 * time.Microsecond
+	spinChecks = 64 // between two looks at the clock
 )
 
 var (
-	standby  atomic.Int64 // workers that wait for a task, less the tasks on their way to one
-	handover = make(chan task, MaxThreads)
+	idle  atomic.Int64 // workers that wait for a task, less the tasks that are sent but not yet received
+	tasks = make(chan task, MaxThreads)
 )
 
-// begin has a worker do a task. A new goroutine gets it as those on standby do: one
-// that is started with arguments takes memory for them.
-func begin(t task) {
-	if !enlist() {
+// startTask sends a task to an idle worker, or to a new one. A new goroutine receives it
+// from the channel, too: arguments of a go statement would be allocated.
+func startTask(t task) {
+	if !claimIdle() {
 		go serve()
 	}
-	handover <- t
+	tasks <- t
 }
 
-// enlist takes one off standby.
-func enlist() bool {
-	for n := standby.Load(); n > 0; n = standby.Load() {
-		if standby.CompareAndSwap(n, n-1) {
+// claimIdle takes one from the number of idle workers, and reports whether there was one.
+func claimIdle() bool {
+	for n := idle.Load(); n > 0; n = idle.Load() {
+		if idle.CompareAndSwap(n, n-1) {
 			return true
 		}
 	}
 	return false
 }
 
-// serve does a task that is on its way, then others until none has come for a while.
+// serve is a worker's goroutine: it does the task that was sent to it, then others until
+// none has come for a while.
 func serve() {
 	for t, ok := awaitTask(); ok; t, ok = nextTask() {
 		t.c.work(t.number, t.number)
@@ -113,49 +113,48 @@ func serve() {
 }
 
 func nextTask() (t task, ok bool) {
-	standby.Add(1)
+	idle.Add(1)
 	return awaitTask()
 }
 
 func awaitTask() (t task, ok bool) {
-	come := func() bool {
+	receive := func() bool {
 		select {
-		case t = <-handover:
+		case t = <-tasks:
 			return true
 		default:
 			return false
 		}
 	}
-	if lookOut(come) {
+	if spinUntil(receive) {
 		return t, true
 	}
-	if enlist() { // itself
+	if claimIdle() { // itself: it ends
 		return t, false
 	}
-	return <-handover, true // a task is on its way to this worker
+	return <-tasks, true // somebody claimed this worker: its task is being sent
 }
 
-// lookOut spins until something happens, but not for long. It reports whether it
-// did.
-func lookOut(happened func() bool) bool {
+// spinUntil calls done until it returns true, for spinTime at most, and reports whether it did.
+func spinUntil(done func() bool) bool {
 	for start := time.Now(); ; runtime.Gosched() {
-		for range glances {
-			if happened() {
+		for range spinChecks {
+			if done() {
 				return true
 			}
 		}
-		if time.Since(start) > lookout {
+		if time.Since(start) > spinTime {
 			return false
 		}
 	}
 }
 
-// asleep is added to working by a caller that sleeps.
+// asleep is what a caller adds to working before it sleeps.
 const asleep = 1 << 32
 
 // wait returns when all workers have ended.
 func (t *team) wait() {
-	if lookOut(func() bool { return t.working.Load() == 0 }) {
+	if spinUntil(func() bool { return t.working.Load() == 0 }) {
 		return
 	}
 	if t.working.Add(asleep) != asleep {
@@ -163,13 +162,14 @@ func (t *team) wait() {
 	}
 }
 
-// close lets no more of the host's threads in and waits for those that came, if the host did not.
+// close lets no more of the host's threads in, and waits for those that came where the host
+// did not wait for them.
 func (t *team) close() {
 	t.working.Add(int64(t.workers) - max(0, t.places.Swap(0)))
 	t.wait()
 }
 
-// end is the last that a worker does with the team: from then on it may be
+// end is the last thing that a worker does with the team: from then on the team may be
 // another call's.
 func (t *team) end() {
 	if done := t.done; t.working.Add(-1) == asleep {

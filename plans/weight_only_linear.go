@@ -8,6 +8,16 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of weightOnlyLinear's arguments.
+const (
+	weightOnlyX = iota
+	weightOnlyWeight
+	weightOnlyScale
+	weightOnlyZero
+	weightOnlyBias
+	weightOnlyY
+)
+
 // weightOnlyLinear multiplies float activations with weights that are stored
 // as codes, in groups along K that share a scale and a zero point.
 //
@@ -105,7 +115,8 @@ type weightLinear struct {
 
 // tile describes all rows and columns.
 func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
-	x, weight, scale, zero, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
+	x, weight, scale := &c.args[weightOnlyX], &c.args[weightOnlyWeight], &c.args[weightOnlyScale]
+	zero, bias, y := &c.args[weightOnlyZero], &c.args[weightOnlyBias], &c.args[weightOnlyY]
 	t := &w.ownArgs().weights
 	*t = cpu.WeightTile{
 		X: rowsOf(x), WeightRows: weightRowsOf(weight, scale, zero, l.codes, l.group), Y: rowsOf(y), Bias: vectorOf(bias),
