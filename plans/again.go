@@ -7,52 +7,53 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Plans of few elements keep their calls. A call whose tensors lie as those of the one before lays nothing out again:
-// only addresses differ. Beside so few elements, that is what takes the time.
+// Plans of few elements keep their calls (a call is one run). Where the next tensors have the types, shapes, strides and
+// devices of the last ones, only addresses differ, and nothing is laid out again: for so few elements the layout takes
+// longer than the kernel.
 
-// seen is what a call knows of its plan's last run.
+// seen is what a call knows of the last run that it made.
 type seen struct {
-	known   bool // all below is right
-	again   bool // ... and this run is on tensors that lie alike
-	laid    bool // the run notes how it went:
-	way     int  // as which jobs,
+	known   bool // the fields below hold a run
+	again   bool // and the present run is on tensors that lie as those did
+	laid    bool // the run noted its way, jobs and cost (noteWay)
+	way     int  // one of the ways of its op
 	jobs    int64
 	cost    int64
-	threads int  // that there were for it
-	strands bool // readsStrands
-	inPlace uint // replaced()
+	threads int
+	strands bool // the value of readsStrands
+	inPlace uint // the value of replaced()
 	args    [MaxArgs]seenArg
-	// Where the run was one call of a kernel: its elements, else 0, and its arguments but for addresses.
-	elements int
-	kernel   *cpu.Args                       // its own, made when there is one
-	aimed    bool                            // ... and has addresses
-	aims     [kernelOperands]*unsafe.Pointer // where those are in there, nil of what is absent
+	// Where the whole run was one call of a kernel:
+	elements int                             // how many it took; else 0
+	kernel   *cpu.Args                       // its arguments without addresses
+	aimed    bool                            // callAgain put addresses into kernel
+	aims     [kernelOperands]*unsafe.Pointer // where in kernel each operand's address is; nil: it is absent
 }
 
 // seenArg is how an argument lay.
 type seenArg struct {
 	dtype         tensor.DType
 	device        tensor.Device
-	rank, strided int // extents and strides that it came with; -1 without any
+	rank, strided int // how many extents and strides it had; -1: nil strides
 	readOnly      bool
 	shape, stride [tensor.MaxRank]int64
-	place         place   // beside the address
-	within        uintptr // of an address: the bits that are 0
+	place         place   // relative to its address
+	within        uintptr // the low bits that are 0 in an aligned address
 }
 
-// beforeAgain, if set, is called before every such run: how tests see them.
+// beforeAgain, if set, is called before every run that repeats a layout: tests count those.
 var beforeAgain func()
 
-// keepCalls has a plan keep its calls, if it is on few elements, which the caches hold: those that come from
-// memory are parted anew (strands.go).
+// keepCalls has a plan keep its calls if it has few elements, which the caches hold. What comes from memory is divided
+// into strands by each run (strands.go).
 func (pl *plan) keepCalls(f *groupedPlan) {
 	if len(f.regions) == 1 && f.packed < 0 && !f.args.Stream && tensor.NumElements(f.shape) <= jobSize {
 		pl.calls = newCallPool()
 	}
 }
 
-// keepAlikeCalls has a plan keep its calls, if its outputs are small; it is for plans of whose arguments a run needs
-// nothing anew but addresses.
+// keepAlikeCalls has a plan keep its calls if its outputs are small. It is for ops whose runs depend on nothing but
+// addresses where tensors lie alike.
 func (pl *plan) keepAlikeCalls() {
 	if pl.largestOutput() <= jobSize {
 		pl.alike = true
@@ -60,15 +61,15 @@ func (pl *plan) keepAlikeCalls() {
 	}
 }
 
-// takesNotes reports whether a run is to be noted: the plan keeps its calls, and this is the first of those that lie alike.
+// takesNotes reports whether a run is to be noted: the plan keeps its calls, and the last run was on other layouts.
 func (c *call) takesNotes() bool { return c.plan.calls != nil && !c.seen.again }
 
-// noteWay notes which way a run goes that will be the same for tensors that lie alike.
+// noteWay notes the way of a run, and its jobs: they are the same for tensors that lie alike.
 func (c *call) noteWay(way int, jobs, cost int64) {
 	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
 }
 
-// noteKernel notes the one call of a kernel, on elements from the first on, that a run of so few consists of.
+// noteKernel notes the arguments of the one kernel call, on all n elements, that a run consists of.
 func (f *groupedPlan) noteKernel(c *call, n int, a *cpu.Args) {
 	s := &c.seen
 	if s.kernel == nil {
@@ -77,14 +78,14 @@ func (f *groupedPlan) noteKernel(c *call, n int, a *cpu.Args) {
 	s.elements, *s.kernel = n, *a
 	s.kernel.Repeats = true
 	for k := range s.aims {
-		if f.address(c, k) != nil { // as in all runs of the plan, or none
+		if f.address(c, k) != nil { // an operand is present in every run of the plan, or in none
 			s.aims[k] = &f.dataSpan(s.kernel, k).P
 		}
 	}
 	s.forget()
 }
 
-// callAgain calls the kernel as the last run did: all it takes of a worker is the scratch.
+// callAgain calls the kernel as the last run did, with the present addresses. Of the worker it uses the scratch alone.
 func (f *groupedPlan) callAgain(c *call, kernel cpu.Elementwise) {
 	w, s := workerPool.Get().(*worker), &c.seen
 	s.aimed, s.kernel.Scratch = true, &w.scratch
@@ -97,7 +98,7 @@ func (f *groupedPlan) callAgain(c *call, kernel cpu.Elementwise) {
 	workerPool.Put(w)
 }
 
-// forget takes all pointers from the kernel's arguments.
+// forget clears all pointers in the kernel's arguments: pooled memory keeps none of the caller's.
 func (s *seen) forget() {
 	s.aimed, s.kernel.Scratch = false, nil
 	for _, at := range s.aims {
@@ -116,15 +117,14 @@ func (f *groupedPlan) address(c *call, k int) unsafe.Pointer {
 	return c.args[i].Data
 }
 
-// putStarts begins a layout where the arguments are now.
+// putStarts sets the starts of a layout to the addresses of the present arguments.
 func (f *groupedPlan) putStarts(c *call, l *layout, operands int) {
 	for k := range operands {
 		l.start[k] = f.address(c, k)
 	}
 }
 
-// recall reports whether the arguments lie as the last ones, and finds their places. Where it does not, they are to
-// be checked.
+// recall reports whether the arguments lie as the last ones did, and finds their places. If not, all checks are due.
 func (c *call) recall() bool {
 	s := &c.seen
 	s.again, s.laid = false, c.plan.alike
@@ -146,7 +146,7 @@ func (c *call) recall() bool {
 	return true
 }
 
-// runAgain is a run on arguments that lie as the last ones: only what depends on where they are is checked.
+// runAgain is Run on arguments that lie as the last ones did: only what depends on addresses and values is checked.
 func (pl *plan) runAgain(c *call) error {
 	if err := pl.checkOverlap(c); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (c *call) remember() {
 	s.known, s.strands, s.inPlace = true, readsStrands, c.replaced()
 }
 
-// replaced returns which of the pairs that an op takes in one place came so, a bit for each: such results are computed
-// another way.
+// replaced returns a bit for each output and input that may be the same tensor (op.inPlace): set where they are, since
+// such results are computed another way.
 func (c *call) replaced() (pairs uint) {
 	for number, pair := range c.problem.op.inPlace {
 		if c.args[pair[0]].Data == c.args[pair[1]].Data {
@@ -193,7 +193,7 @@ func (a *seenArg) note(v *tensor.View, at place) {
 	a.place = place{at.begin - start, at.end - start}
 }
 
-// strided tells no strides, which are compact ones, from a list of none, which fits no dimension.
+// strided returns the number of strides, -1 for nil, which means compact: an empty list does not.
 func strided(v *tensor.View) int {
 	if v.Strides == nil {
 		return -1
@@ -202,7 +202,7 @@ func strided(v *tensor.View) int {
 }
 
 func (a *seenArg) liesAs(v *tensor.View, at *place) bool {
-	if v.DType != a.dtype || !v.Present() { // which has no place, as before
+	if v.DType != a.dtype || !v.Present() { // an absent one has no place, as before
 		return v.DType == a.dtype
 	}
 	if len(v.Shape) != a.rank || strided(v) != a.strided || v.Device != a.device || v.ReadOnly != a.readOnly {

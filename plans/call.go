@@ -16,21 +16,21 @@ type call struct {
 	stream    Stream
 	workspace []byte
 	args      []tensor.View
-	argsCopy  []tensor.View // args, where copyArgs made them the call's own
+	argsCopy  []tensor.View // memory of args where these are the call's own: see copyArgs
 	takesMeta bool          // nothing is computed: arguments may be without memory
 	places    [MaxArgs]place
 	threads   int
 	team      team
-	seen      seen
+	seen      seen // what is known from the last run: see again.go
 
 	// Of ops that map elements.
-	all          layout // every element that strands does not have
+	all          layout // all elements but those in strands
 	strands      strands
 	perJob       int64        // elements of one job
-	tiles        tiling       // short groups
-	packedGroups packedGroups // groups of packed codes
-	transposed   transposed   // inputs across the output
-	dense        layout       // all, with the copies in place of what is copied
+	tiles        tiling       // of short groups
+	packedGroups packedGroups // of groups of packed codes
+	transposed   transposed   // of inputs that lie across the output
+	dense        layout       // all, with copies in the place of operands that are copied
 
 	// Of ops that reduce groups.
 	groups        layout
@@ -40,10 +40,10 @@ type call struct {
 	tilesPerJob   int64
 
 	// Of ops that copy inputs first.
-	hasCopies   bool                   // any of these, or dense, are in use
-	sources     sources                // what is copied piece by piece
-	compactions [maxCompact]compaction // what is copied as a whole
-	compacting  *compaction            // the one that is made
+	hasCopies   bool                   // some of these fields, or dense, are in use
+	sources     sources                // of operands that are copied piece by piece
+	compactions [maxCompact]compaction // of inputs that are copied as a whole
+	compacting  *compaction            // the one that jobs are making
 
 	// Of others.
 	rowSums rowSumsCall
@@ -60,7 +60,7 @@ func newCallPool() *sync.Pool {
 	}}
 }
 
-// pool has a plan's own calls, or those of all others.
+// pool returns the pool of the calls that a plan keeps, or the pool that all other plans share.
 func (pl *plan) pool() *sync.Pool {
 	if pl.calls != nil {
 		return pl.calls
@@ -75,12 +75,12 @@ func (pl *plan) getCall() *call { return pl.pool().Get().(*call) }
 func putCall(c *call) {
 	pool := c.plan.pool()
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
-	if c.seen.aimed { // all else was left alone
+	if c.seen.aimed { // callAgain set nothing else
 		c.seen.forget()
 		pool.Put(c)
 		return
 	}
-	if c.rowSums.out != nil { // which whoever uses them sets
+	if c.rowSums.out != nil { // set by every op that uses them
 		c.rowSums = rowSumsCall{}
 	}
 	clear(c.argsCopy)
@@ -115,7 +115,7 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if err := pl.checkWorkspace(c); err != nil {
 		return err
 	}
-	if pl.run == nil { // nor are inputs copied
+	if pl.run == nil { // nothing to compute, so no inputs are copied either
 		return nil
 	}
 	c.anchorEmpty()
@@ -142,7 +142,7 @@ func (c *call) anchorEmpty() {
 	}
 }
 
-// copyArgs makes the arguments the call's own, to be changed: those given are the caller's.
+// copyArgs copies the arguments, which are the caller's, so that the call may change them.
 func (c *call) copyArgs() {
 	if len(c.argsCopy) == 0 {
 		c.argsCopy = append(c.argsCopy, c.args...)

@@ -9,7 +9,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// checkArgs holds the arguments against the problem.
+// checkArgs checks the arguments by the problem.
 func (pl *plan) checkArgs(c *call) error {
 	o := pl.problem.op
 	if len(c.args) != len(o.args) {
@@ -37,7 +37,7 @@ func (pl *plan) checkArgs(c *call) error {
 	return pl.check(c)
 }
 
-// checkArg holds an argument against the problem, and returns where it lies.
+// checkArg checks an argument by the problem, and returns where it lies.
 func (pl *plan) checkArg(v *tensor.View, i int, takesMeta bool) (place, error) {
 	if err := pl.checkView(v, i, takesMeta); err != nil || !v.Present() {
 		return place{}, err
@@ -85,7 +85,7 @@ func (pl *plan) checkView(v *tensor.View, i int, takesMeta bool) error {
 	return nil
 }
 
-// checkMemory checks where the elements of a tensor are: from lo to hi bytes beside its address.
+// checkMemory checks where the elements of a tensor are: from lo to hi bytes after its address.
 func (pl *plan) checkMemory(v *tensor.View, i int, lo, hi int64) error {
 	switch {
 	case v.Data == nil:
@@ -112,8 +112,8 @@ func shapeChoices(shapes [][]int64) string {
 	return strings.Join(names, " or ")
 }
 
-// checkWorkspace holds the memory for intermediate results against the plan
-// and against the arguments, none of which it may share.
+// checkWorkspace checks the size and the alignment of the memory for intermediate results,
+// and that it overlaps no argument.
 func (pl *plan) checkWorkspace(c *call) error {
 	o := pl.problem.op
 	if int64(len(c.workspace)) < pl.workspace {

@@ -7,14 +7,14 @@ import "github.com/isobit-ml/isobit/cpu"
 // groups are taken at once, with accumulators for each group.
 
 const (
-	minColumns = 16             // below it, groups are taken one by one
-	fewColumns = 256            // below it a call, of a row of all groups, takes longer than to gather
-	gatherFrom = 64             // ... groups of so many elements
-	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
+	minColumns = 16  // fewer groups are taken one by one
+	fewColumns = 256 // for fewer groups, of gatherFrom elements or more, it is faster to gather them
+	gatherFrom = 64
+	maxColumns = cpu.MaxColumns // the accumulators of so many stay in the second level of caches
 )
 
-// oneByOne has plans take groups one after the other, however they lie: what
-// tests compare every other way with.
+// oneByOne has plans take groups one after the other, however they lie. Tests set it,
+// and compare every other way with that.
 var oneByOne bool
 
 // tryColumns lays out a reduction whose groups lie side by side, and returns the
@@ -41,8 +41,8 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 	return c.tilesOfGroups() * c.blocks
 }
 
-// columnJob makes the job of a reduction of one block of side by side groups,
-// which it finishes where they have but one.
+// columnJob makes the job that reduces one block of groups side by side, and finishes
+// the groups where they have one block only.
 func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
@@ -79,8 +79,8 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 	}
 }
 
-// aimAtRow moves the arguments to a row: the i-th member from a cursor on, of each group. Parameters are prepared, or not
-// read, as by kernels of extremes.
+// aimAtRow moves the arguments to a row: of each group, the i-th member from a cursor on. It leaves parameters alone, which
+// are prepared already, or not read.
 func (f *groupedPlan) aimAtRow(a *cpu.Args, members *layout, cur *cursor, i int64) {
 	inner := members.dims - 1
 	for k := range a.In {

@@ -7,16 +7,16 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Data operands whose elements lie apart or in short runs, such as a cropped image, every second
-// column or one number that is expanded: pieces of them are copied one element after the other, so
-// that a kernel has long runs.
+// Data operands whose elements are not contiguous, or in short runs, such as a cropped image, every
+// second column or one number that is expanded. Pieces of them are copied one element after the other
+// first, so that a kernel has long runs.
 
 const (
 	copySize   = 8192 // elements of a piece
-	copiedPad  = 8    // from group to group: not a power of 2, whose groups would share sets of the cache
-	shortCopy  = 128  // elements of a run that is worth it
-	shortRow   = 16   // elements of a row that is copied by columns
-	acrossRow  = 64   // ... whose columns lie nearer to each other than its elements
+	copiedPad  = 8    // elements between groups: groups a power of 2 apart would share sets of the cache
+	shortCopy  = 128  // elements: shorter runs are worth copying
+	shortRow   = 16   // elements: rows of no more are copied column by column,
+	acrossRow  = 64   // or of no more than this, where columns are nearer to each other than elements of a row
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
@@ -29,11 +29,11 @@ func (c *copied) of(i int) unsafe.Pointer { return unsafe.Pointer(&c[i]) }
 // copiedOperands are the data inputs and the data output of a kernel.
 var copiedOperands = [...]int{0, 1, firstOutput}
 
-// sources are the layouts of the operands that are copied, each on its own: what others need does
-// not cut its runs.
+// sources are the layouts of the operands that are copied, each by itself, so that the strides of the
+// others do not cut its runs. One that is not copied has no dimensions.
 type sources [len(copiedOperands)]layout
 
-// only makes a layout of operand k of another.
+// only makes the layout of one operand of another layout.
 func (l *layout) only(of *layout, k int) {
 	l.dims, l.packed, l.size, l.start[0], l.stride[0] = of.dims, -1, of.size, of.start[k], of.stride[k]
 	l.coalesce(1)
@@ -44,7 +44,7 @@ func (l *layout) apart(k int, size int64) bool {
 	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
 }
 
-// copier copies elements of one size between an operand and memory of our own: an output goes back there.
+// copier copies elements of one size from an operand to a worker's memory or, of an output, back.
 type copier struct {
 	size      int64
 	back      bool
@@ -52,7 +52,7 @@ type copier struct {
 	strided   cpu.StridedCopy
 }
 
-// What a pass over the operands copies: inputs to our memory, or the output back from there.
+// What a pass over the operands copies: inputs to the worker's memory, or the output back from there.
 const copyInputs, copyOutput = false, true
 
 func newCopier(d tensor.DType, back bool) copier {
@@ -60,8 +60,8 @@ func newCopier(d tensor.DType, back bool) copier {
 	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
 }
 
-// piece copies n points of a layout of one operand, from a number on: as many whole rows as
-// follow one another at once. The cursor's shift says where the first lies.
+// piece copies n points of a layout of one operand, from a number on: whole rows that follow one
+// another together. The cursor's shift is added to where the first lies.
 func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer) {
 	inner := l.dims - 1
 	if inner == 0 {
@@ -84,8 +84,8 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 	}
 }
 
-// joinedRows returns the dimension along which rows follow one another, and their length: several short ones, such as
-// those of a small image, are one.
+// joinedRows returns the dimension along which rows follow one another, and their length. Several short rows, such as
+// those of a small image, count as one.
 func joinedRows(l *layout) (outer int, row int64) {
 	inner := l.dims - 1
 	outer, row = inner-1, l.size[inner]
@@ -96,8 +96,8 @@ func joinedRows(l *layout) (outer int, row int64) {
 	return outer, row
 }
 
-// wholeRows copies rows: they are transposed where they lie side by side, and so short ones, or such whose
-// elements are farther from each other than rows, are copied column by column.
+// wholeRows copies rows. Rows that lie side by side are transposed; short ones, and those whose elements are
+// farther from each other than rows, are copied column by column.
 func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
@@ -117,7 +117,8 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 	}
 }
 
-// offsetWithin returns how many bytes of operand 0 a point of the dimensions behind one lies from their first.
+// offsetWithin returns how many bytes of operand 0 lie from the first point of the dimensions inside outer to the
+// one with a number.
 func (l *layout) offsetWithin(outer int, number int64) (offset int64) {
 	for d := l.dims - 1; d > outer; d-- {
 		offset += number % l.size[d] * l.stride[0][d]
@@ -154,7 +155,8 @@ func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer
 	}
 }
 
-// tryCopies finds the operands of a call to copy, and how its elements lie then; false where that would not pay.
+// tryCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
+// (c.dense). It returns false where copies would not pay.
 func (f *groupedPlan) tryCopies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
@@ -184,7 +186,7 @@ func (f *groupedPlan) tryCopies(c *call) bool {
 	return c.tiles.copied || f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
 }
 
-// anyApart reports whether the runs of a data operand that can be copied are apart.
+// anyApart reports whether the elements of a run are not contiguous in a data operand that can be copied.
 func (f *groupedPlan) anyApart(l *layout) bool {
 	for _, k := range copiedOperands {
 		if f.hasData(l, k) && l.apart(k, f.size[k]) {
@@ -222,7 +224,7 @@ func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin
 	f.copyPiece(c, w, begin, n, 0, copyOutput)
 }
 
-// copyPiece copies n elements from a number on, to a worker's memory from the element at on or, of outputs, back from there.
+// copyPiece copies n elements, from the number begin on, to element at of a worker's memory or, of the output, back.
 func (f *groupedPlan) copyPiece(c *call, w *worker, begin, n, at int64, back bool) {
 	for i := range copiedOperands {
 		if from := &c.sources[i]; from.dims > 0 && f.copier[i].back == back {

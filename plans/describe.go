@@ -118,7 +118,10 @@ type SupportAttr struct {
 func Support() (table []SupportOp) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportOp{Op: o.name, Doc: o.doc, Formulas: slices.Clone(o.formulas), Numerics: slices.Clone(o.sections), Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportOp{
+			Op: o.name, Doc: o.doc, Formulas: slices.Clone(o.formulas), Numerics: slices.Clone(o.sections),
+			Groups: o.groups, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows(),
+		}
 		for k := range o.args {
 			of := &o.args[k]
 			a := SupportArg{

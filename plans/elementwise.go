@@ -33,7 +33,7 @@ func (f *groupedPlan) layoutOf(c *call, l *layout, r *region, operands int, keep
 			continue
 		}
 		size := f.size[k]
-		if l.start[k] = v.Data; r != &f.regions[0] { // which begins with the first elements
+		if l.start[k] = v.Data; r != &f.regions[0] { // the first region begins with the first element
 			l.start[k] = unsafe.Add(v.Data, f.originOf(v, r, k)*size)
 		}
 		for d, dim := range dims[:l.dims] {
@@ -67,8 +67,8 @@ func everyDim(*regionDim) bool     { return true }
 func groupDims(d *regionDim) bool  { return d.group }
 func memberDims(d *regionDim) bool { return !d.group }
 
-// jobSize is the number of elements of one job of a streaming op: enough to
-// pay for handing it out, few enough to balance threads.
+// jobSize is the number of elements of one job of an op that reads and writes each
+// element once: enough to pay for handing the job out, few enough to balance threads.
 const jobSize = 1 << 15
 
 // mapJob makes the job of a kernel that maps every element on its own.
@@ -91,7 +91,7 @@ func mapJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	}
 }
 
-// The ways to map elements, by how these lie: see the tables in DESIGN.md.
+// The ways to map elements, by how elements lie: see the tables in DESIGN.md.
 const (
 	inTiles = iota
 	inTransposedTiles
@@ -159,14 +159,14 @@ func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 		return
 	}
 	way, jobs := f.chooseWay(c, r)
-	if way == inTiles || way == inRuns {
-		c.noteWay(way, jobs, n) // the next call of tensors that lie alike, too
+	if way == inTiles || way == inRuns { // no copies to make again
+		c.noteWay(way, jobs, n)
 	}
 	c.parallel(jobs, n, of.ways[way])
 }
 
-// chooseWay lays out a region and returns the best way for it, and how many jobs that makes. What begins with try
-// lays elements out for a way, and answers 0 or false where they lie otherwise.
+// chooseWay lays out a region and returns the best way for it, and how many jobs that makes. Functions whose names begin
+// with try lay elements out for one way, and return 0 or false where these lie otherwise.
 func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
@@ -194,7 +194,7 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	return inRuns, f.layRuns(c, r)
 }
 
-// layRuns parts a call's elements into jobs of runs, some of them in strands, and returns their number.
+// layRuns divides a call's elements into jobs of runs, some of them in strands, and returns the number of jobs.
 func (f *groupedPlan) layRuns(c *call, r *region) int64 {
 	rest := f.tryStrands(c)
 	c.perJob = jobSize

@@ -26,7 +26,17 @@ var embeddingRenorm = op{
 		{name: "weight", out: true, inout: true, shaped: true, allow: floats, form: "[V, D]", doc: "the table, whose rows are scaled in place"},
 		{name: "indices", shaped: true, allow: indices, form: "any", doc: "the rows that are looked at, each once"},
 	},
-	attrs: []attr{{name: "max_norm", kind: floatAttr, doc: "the norm above which rows are multiplied by max_norm / (norm + 1e-7), which rounds; a number"}, {name: "norm_type", kind: floatAttr, def: 2.0, doc: "the p of the norm: a number, inf or -inf; with others than 0, 1, 2, inf and -inf the last bits depend on the processor, and on a GPU there are 1, 2 and inf"}, boundsAttr},
+	attrs: []attr{
+		{
+			name: "max_norm", kind: floatAttr,
+			doc: "the norm above which rows are multiplied by max_norm / (norm + 1e-7), which rounds; a number",
+		},
+		{
+			name: "norm_type", kind: floatAttr, def: 2.0,
+			doc: "the p of the norm: a number, inf or -inf; with others than 0, 1, 2, inf and -inf the last bits depend on the processor, and on a GPU there are 1, 2 and inf",
+		},
+		boundsAttr,
+	},
 	infer: func(p *Problem) error {
 		if err := checkTable(p, "weight"); err != nil {
 			return err

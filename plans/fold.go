@@ -11,26 +11,26 @@ type folder[C cpu.Compute] struct {
 	// columns folds, for each of many groups side by side, the results that a
 	// kernel left in rows of accumulators, into the first row.
 	columns func(sums cpu.Columns[C], lanes int)
-	lanes   int // rows of accumulators that positions take in turn
+	lanes   int // rows of accumulators: position p of a group is added to row p % lanes
 	// columnExtremes takes many rows of columns at a time, in place of the kernel; or nil.
 	columnExtremes cpu.ColumnExtremes[C]
-	// Of many short groups, sums adds up what a kernel left in accumulators for
-	// each element; or extremes needs no kernel.
+	// For many short groups: sums folds accumulators that a kernel left, one for each
+	// element; extremes, if set, needs no kernel.
 	sums     cpu.GroupSums[C]
 	extremes cpu.GroupExtremes[C]
-	short    func(f *groupedPlan, l *layout, n int64) bool // of how many elements, in groups that lie so, this pays
-	gathered int64                                         // of how many elements runs are gathered
-	anyOrder bool                                          // of a group's elements
+	short    func(f *groupedPlan, l *layout, n int64) bool // whether groups of n elements are short enough for these
+	gathered int64                                         // the longest runs, in elements, that are gathered
+	anyOrder bool                                          // elements may be reduced in any order
 	finish   finisher[C]
-	// choose does all for groups of a run each, if there is a way to, but store
-	// their results.
+	// choose, if set, computes the results of groups of one run each in a single call,
+	// and store stores them.
 	choose cpu.ChooseRuns[C]
 	store  finisher[C]
 }
 
 // finisher writes the results of groups along the innermost dimension of their
-// layout, at most Block of them. The cursor is at the first. The memory of the
-// results is its to use.
+// layout, at most Block of them. The cursor is at the first. It may overwrite the
+// results in memory.
 type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2][]C)
 
 // end finishes groups side by side of which a job has all results, or keeps

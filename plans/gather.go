@@ -6,15 +6,15 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// Groups whose members are many short runs, such as a channel of small images,
-// or that lie apart, such as channels last. Members of some groups are copied
-// together, so that memory is read in order and a call of the kernel has long
-// runs, one for each group.
+// Groups whose members are many short runs, such as a channel of small images, or are
+// not contiguous, such as a channel in channels last. The members of some groups are
+// copied first, group by group, so that memory is read in order and a call of the kernel
+// has long runs, one for each group.
 
 const (
-	longestGathered    = 1024 // elements of a run, for extremes
-	longestGatheredSum = 255  // for sums
-	gatherGroups       = 16   // at a time
+	longestGathered    = 1024 // elements of a run that is gathered for extremes
+	longestGatheredSum = 255  // and for sums
+	gatherGroups       = 16   // groups at a time
 )
 
 // tryGather lays out a reduction whose members are gathered, and returns the
@@ -38,8 +38,8 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	return c.tilesOfGroups() * c.blocks
 }
 
-// gatherSize returns how many elements of each group a call of a kernel has:
-// whole turns of its lanes.
+// gatherSize returns how many elements of each group a call of a kernel takes: a multiple
+// of the number of lanes.
 func (c *call) gatherSize() int64 { return copySize / c.groupsPerTile / cpu.Lanes * cpu.Lanes }
 
 // gathered is the members [at, at+n) of some groups, which follow the first one.

@@ -7,8 +7,7 @@ import (
 )
 
 // granularity says which elements of a tensor share a scale and a zero point.
-// Every kind comes down to a block per dimension: elements in the same block
-// share them.
+// Each kind is a block extent per dimension: the elements of a block share them.
 type granularity struct {
 	suffix string // of the ops' names
 	doc    string // which elements are a group

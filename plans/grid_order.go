@@ -14,20 +14,20 @@ import (
 type gridOrder struct {
 	span       int64 // positions in a block; the last of a row may be shorter
 	wide, tall int64 // blocks in a tile, along x and across rows
-	images     int64 // in a block, which is then all of each
+	images     int64 // images in a block; if several, all positions of each
 }
 
 const (
 	tallTile = 32  // blocks in a tile below each other
 	wideTile = 8   // blocks in a tile side by side
 	longRow  = 384 // positions in a row that is cut into columns of tiles
-	// Of images of up to so many bytes, even rotated ones are read in the order of
-	// the grid, which lies in a cache further away than they do.
+	// nearImage: smaller images, in bytes, stay in a cache nearer than the one that the grid
+	// comes from, and are read in the grid's order even where it rotates them.
 	nearImage = 3 << 20
 )
 
-// order chooses an order in which every position has its own result, of positions that lie
-// one after the other in so many dimensions.
+// order chooses an order for ops in which every position has a result of its own. Positions are
+// contiguous over the given number of dimensions.
 func (s *sampler) order(dims, threads int) {
 	s.images = 1
 	if s.out[0] < longRow || s.imageBytes <= nearImage {
@@ -46,7 +46,7 @@ func (s *sampler) order(dims, threads int) {
 	}
 }
 
-// scanOrder takes positions row by row: contributions come in that order.
+// scanOrder takes positions row by row, the order in which contributions are summed.
 func (s *sampler) scanOrder(dims int) {
 	s.joinRows(dims)
 	s.span, s.wide, s.tall, s.images = s.Most(), 1, 1, 1

@@ -8,10 +8,10 @@ import (
 // Groups of one run of elements each, such as the channels of a first axis: a
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
 // of its own. Calls are long, since between two of them no memory is prefetched.
-// Of groups of some runs, such as blocks of a matrix or channels of images, a call takes
-// one run of each, and the next call goes on with their accumulators.
+// Where groups have several runs, such as blocks of a matrix or channels of images, a
+// call takes one run of each group, and the next call continues their accumulators.
 
-// leastCall is how many elements a call has at least, or a run of each of 8 groups.
+// leastCall is the fewest elements of a call, unless it takes a run of each of 8 groups.
 const leastCall = 512
 
 // tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
@@ -99,8 +99,8 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 	}
 }
 
-// reduceRows reduces some rows of the members of groups that arguments are at. Long rows begin with the first lane, to
-// which accumulators are rotated: a fold by halves joins the same pairs of lanes wherever the first is.
+// reduceRows reduces rows [begin, end) of the members of the groups that the arguments are at. A long row always begins in
+// lane 0, and the accumulators are rotated to match: a fold by halves adds the same pairs of lanes wherever the first is.
 func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], begin, end int64) [2][]C {
 	rows, n := c.members.rows()
 	groups, lanes := a.Runs.Steps, int64(fold.lanes)
@@ -119,7 +119,7 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 	return groupResults(w, fold, groups)
 }
 
-// rows returns how many rows members have, of how many elements.
+// rows returns how many runs the members of a group are, and of how many elements each.
 func (l *layout) rows() (rows, size int64) {
 	rows, size = 1, l.count()
 	if l.dims == 2 {
@@ -128,7 +128,7 @@ func (l *layout) rows() (rows, size int64) {
 	return rows, size
 }
 
-// moveRows moves the arguments on by some rows of members, to a row, if there is one.
+// moveRows moves the arguments on by some rows of members to the row with a number, if there is one.
 func (f *groupedPlan) moveRows(c *call, a *cpu.Args, to, rows, by int64) {
 	if to == rows {
 		return // no pointer past the end
@@ -151,8 +151,8 @@ func (f *groupedPlan) extremesOfRuns(a *cpu.Args, n int) bool {
 	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.isa < cpu.AVX512)
 }
 
-// groupResults folds what a kernel left in the lanes of groups: sums as those of
-// short groups, as many as there are lanes.
+// groupResults folds what a kernel left in the lanes of groups: sums, by the kernel that sums
+// short groups, since lanes are groups of cpu.Lanes elements.
 func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
 	results := resultsOf[C](w, groups)
 	if fold.sums == nil {

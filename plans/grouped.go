@@ -55,11 +55,11 @@ type groupedOp struct {
 	attrs        []attr
 	// in, out and groupOut name the kernel's operands; see newGroupedPlan.
 	in, out, groupOut []string
-	inPlace           [][2]string
-	compute           string // the argument whose type decides the arithmetic
-	codes             string // the argument that holds codes, or ""
-	unstored          bool   // codes are of any type: those that it is about are no argument
-	within            int64  // codes that are only computed with lie from -within to it; 0: as far as whole numbers are exact
+	inPlace           [][2]string // pairs of an output and an input that may be the same tensor
+	compute           string      // the argument whose type decides the arithmetic
+	codes             string      // the argument that holds codes, or ""
+	unstored          bool        // the op is about codes that are no argument of it, so that their type is not known
+	within            int64       // qmin is at least -within and qmax at most within, of codes that are not stored; 0: where whole numbers are exact
 	infer             func(p *Problem) error
 	build             func(pl *plan, f *groupedPlan, t cpu.Types) error
 	rows              func() []string
@@ -69,7 +69,8 @@ type groupedOp struct {
 func (o groupedOp) at(g granularity) op {
 	made := op{
 		name: o.name + "_" + g.suffix + o.suffix, base: o.name + o.suffix, category: Quantization,
-		doc: o.doc, formulas: o.formulas, sections: o.sections, groups: g.doc, args: o.argsOf(g), attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
+		doc: o.doc, formulas: o.formulas, sections: o.sections, groups: g.doc, args: o.argsOf(g),
+		attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
 	}
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
@@ -127,7 +128,7 @@ func (o groupedOp) inferShapes(p *Problem, g granularity) (err error) {
 	return nil
 }
 
-// checkRange holds qmin and qmax against the type of the codes and the type
+// checkRange checks that the type of the codes holds qmin and qmax, and so does the type
 // of the arithmetic.
 func (o groupedOp) checkRange(p *Problem) error {
 	if d := o.codeType(p); d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
@@ -143,7 +144,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 	case qmax > hi:
 		return p.errorf("qmax", "is %d; %s ends at %d", qmax, name, hi)
 	}
-	// Codes are held against the bounds in floating point.
+	// Codes are compared with the bounds in floating point.
 	computed := p.DType(o.compute).Compute()
 	for i, q := range []int64{qmin, qmax} {
 		if computed == tensor.F32 && int64(float32(q)) != q && q != hi {
@@ -153,7 +154,7 @@ func (o groupedOp) checkRange(p *Problem) error {
 	return nil
 }
 
-// codeRange returns the bounds of qmin and qmax, and in an error what they are the bounds of.
+// codeRange returns the least qmin and the largest qmax, and in an error's words what has these bounds.
 func (o groupedOp) codeRange(p *Problem) (lo, hi int64, name string) {
 	computed, d := p.DType(o.compute).Compute(), o.codeType(p)
 	lo, hi = computed.WholeRange()

@@ -25,8 +25,8 @@ type groupedPlan struct {
 	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
-// newGroupedPlan takes the names of a kernel's operands: up to four inputs, up to
-// three outputs of x's shape, then up to two outputs of the parameters' shape.
+// newGroupedPlan takes the names of a kernel's operands: up to four inputs (in), up to
+// three outputs of x's shape (out), and up to two of the parameters' shape (groupOut).
 func newGroupedPlan(p *Problem, in, out, groupOut []string) *groupedPlan {
 	f := &groupedPlan{grouping: p.grouping, shape: p.shapes[0], regions: p.grouping.regions(p.shapes[0]), packed: -1}
 	for k := range f.operand {

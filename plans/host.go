@@ -13,8 +13,8 @@ var (
 	tickets [64]atomic.Pointer[call] // calls that run on the host's threads
 )
 
-// SetParallel has plans run on the program's threads instead of goroutines of
-// their own; nil: on goroutines again. The results do not depend on it.
+// SetParallel makes plans run on the program's threads instead of goroutines of
+// their own; nil makes them run on goroutines again. The results do not depend on it.
 func SetParallel(p Parallel) {
 	if p == nil {
 		host.Store(nil)
@@ -31,10 +31,10 @@ func ThreadsOf() string {
 	return "isobit"
 }
 
-// Work does a part of the run that a Parallel was given the ticket of. Calls
-// beyond maxThreads, and calls after the run, do nothing; a late one may find the
-// ticket with another run, which waits for it. Threads are numbered from 0; one
-// that keeps its number from run to run finds much of its memory in its caches.
+// Work does a part of the run that the ticket stands for. Calls beyond maxThreads,
+// and calls after the run, do nothing; a late one may find the ticket with another
+// run, which waits for it. Threads are numbered from 0; one that keeps its number
+// from run to run finds much of its memory in its caches.
 func Work(ticket, thread int) {
 	if ticket < 0 || ticket >= len(tickets) {
 		return
@@ -44,8 +44,8 @@ func Work(ticket, thread int) {
 	}
 }
 
-// join does a part of the run if there is a place left, whose number no other worker has. Who
-// gets none looks at nothing else of the team: it may be another run's by now.
+// join does a part of the run if there is a place left; the place is the worker's number, which
+// no other has. Without a place it reads nothing else of the team, which may be another run's by now.
 func (c *call) join(share int) {
 	if left := c.team.places.Add(-1); left >= 0 {
 		c.work(c.team.workers-1-int(left), share)
@@ -67,15 +67,14 @@ func (c *call) runOnHost(workers int) bool {
 			c.team.places.Store(int64(workers))
 			defer c.team.close()
 			c.lend(*run, i)
-			c.join(0) // does what is left, should fewer threads have come
+			c.join(0) // does what is left, where fewer threads came
 			return true
 		}
 	}
 	return false
 }
 
-// lend has the host's threads do jobs, and takes the ticket back, even where
-// the host panics.
+// lend has the host's threads do jobs, and takes the ticket back, even if the host panics.
 func (c *call) lend(run Parallel, ticket int) {
 	defer tickets[ticket].Store(nil)
 	run(ticket, c.team.workers)

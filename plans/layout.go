@@ -20,11 +20,11 @@ type layout struct {
 	size   [maxDims]int64
 	start  [maxOperands]unsafe.Pointer
 	stride [maxOperands][maxDims]int64
-	// Of the operand with packed codes, if any: strides in halves of bytes.
-	// The operand's start is that of its tensor, its strides above are 0.
-	packed     int
+	// The operand with packed codes, if any, has strides in halves of bytes (nibbles).
+	// Its start is that of its tensor, its strides above are 0.
+	packed     int // its number, or -1
 	packedType tensor.DType
-	first      int64 // half byte of the first element
+	first      int64 // nibble of the first element, counted from start
 	nibbles    [maxDims]int64
 }
 
@@ -37,15 +37,16 @@ func (l *layout) count() int64 {
 	return n
 }
 
-// coalesce drops dimensions of extent 1 and joins neighbours that all
-// operands step through evenly. At least one dimension remains.
+// coalesce drops dimensions of extent 1 and joins neighbouring ones where, for every
+// operand, the outer stride is the inner stride times the inner extent. At least one
+// dimension remains.
 func (l *layout) coalesce(operands int) {
 	n := 0
 	for d := range l.dims {
 		if l.size[d] == 1 {
 			continue
 		}
-		if n > 0 && l.even(n-1, d, operands) {
+		if n > 0 && l.joins(n-1, d, operands) {
 			l.size[n-1] *= l.size[d]
 			for k := range operands {
 				l.stride[k][n-1] = l.stride[k][d]
@@ -69,7 +70,8 @@ func (l *layout) coalesce(operands int) {
 	l.dims = n
 }
 
-func (l *layout) even(outer, inner, operands int) bool {
+// joins reports whether coalesce may join two dimensions.
+func (l *layout) joins(outer, inner, operands int) bool {
 	for k := range operands {
 		if l.stride[k][outer] != l.stride[k][inner]*l.size[inner] {
 			return false
@@ -78,8 +80,8 @@ func (l *layout) even(outer, inner, operands int) bool {
 	return l.nibbles[outer] == l.nibbles[inner]*l.size[inner]
 }
 
-// asStored orders the dimensions as the operand by lies in memory, for work that may take elements
-// in any order: a tensor in channels last, say, is then taken in long runs like any other.
+// asStored orders the dimensions by the strides of the operand by, largest first, for work that may
+// take elements in any order: so a tensor in channels last is taken in long runs like any other.
 func (l *layout) asStored(by, operands int) {
 	far := func(d int) int64 { return max(l.stride[by][d], -l.stride[by][d]) }
 	moved := false
@@ -94,7 +96,8 @@ func (l *layout) asStored(by, operands int) {
 	}
 }
 
-// onceEach leaves out the repetitions of an operand's elements, for work to which they are nothing.
+// onceEach leaves out the dimensions along which operand k is expanded, for work in which repeated
+// elements count once.
 func (l *layout) onceEach(k int) {
 	for d := range l.dims {
 		if l.size[d] > 1 && l.stride[k][d] == 0 {
@@ -117,8 +120,8 @@ type cursor struct {
 	index  [maxDims]int64
 	at     [maxOperands]unsafe.Pointer
 	nibble int64
-	// Where the layout is taken to begin: bytes from its starts. For members,
-	// which are laid out for the first group, this is the way to another group.
+	// Bytes and nibbles from the layout's starts to where the cursor takes it to begin.
+	// Members are laid out for the first group; shift leads to another group.
 	shift       [maxOperands]int64
 	shiftNibble int64
 }
@@ -160,8 +163,8 @@ func (l *layout) begin(cur *cursor, operands int) {
 	}
 }
 
-// nextRun moves from the start of a run along the innermost dimension, which
-// ended with that dimension, to the start of the next.
+// nextRun moves from the start of a run that reached the end of the innermost
+// dimension to the start of the next run.
 func (l *layout) nextRun(cur *cursor, operands int) {
 	d := l.dims - 2
 	for cur.index[d] == l.size[d]-1 {

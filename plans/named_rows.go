@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// Few indices of a large table: what would be listed for every row is listed for those that are
-// named, and all others are cleared between them.
+// Where few indices name rows of a large table, lists have entries for the named rows only, and the
+// rows between those are cleared.
 
 // fewNamed is the least ratio of rows to indices.
 const fewNamed = 24
@@ -15,7 +15,7 @@ const fewNamed = 24
 // namedRows numbers the rows that are named, ascending. Without bits every row has its own number.
 type namedRows struct {
 	bits   []int64 // of row r, bit r%64 of word r/64
-	before []int64 // how many rows are named before those of a word
+	before []int64 // by word: how many rows are named before those of the word
 	rows   []int64 // by number
 }
 
@@ -66,7 +66,7 @@ func (n *namedRows) find(b *bags, positions int64) {
 	n.rows = n.rows[:count]
 }
 
-// number returns a named row's number; of any row, that of the first named row from there on.
+// number returns a named row's number; for another row, that of the first named row after it.
 func (n *namedRows) number(row int64) int64 {
 	if n.bits == nil {
 		return row

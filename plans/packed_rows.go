@@ -7,13 +7,15 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Packed codes in rows that no way takes many of at once, such as those of an odd number of codes, are unpacked as a
-// whole before a kernel, or packed as a whole after it: several rows at a time, the half byte that is left among them.
+// Packed codes in short rows, many of which no kernel takes in one call, such as rows of an odd number of codes. The
+// whole tensor is unpacked before the kernel, or packed after it, several rows at a time: a row of an odd number has
+// one more nibble, which is skipped, or set to 0.
 
-// longPackedRow is how many codes of a row are unpacked, or packed, on the way.
+// longPackedRow: rows of at least so many codes are unpacked, or packed, as part of the job that reads or writes them.
 const longPackedRow = 1024
 
-// inBytes makes the run of an op that maps elements, which may be by way of bytes.
+// inBytes makes the run of an op that maps elements with packed codes, which unpacks or packs the whole tensor where rows
+// are short, and else is the run packed.
 func (f *groupedPlan) inBytes(pl *plan, kernel cpu.Elementwise, packed func(c *call) error) func(c *call) error {
 	bytes := *f
 	bytes.packed, bytes.isa = -1, pl.needs
@@ -113,8 +115,8 @@ func (f *groupedPlan) packRows(c *call, w *worker, number int64) {
 	})
 }
 
-// eachRows ranges over some rows after the other: the half byte of their first code, their bytes, and a place for these
-// with what rows of an odd number have beside them, or, where there is nothing of that between them, the bytes again.
+// eachRows calls do for some rows of a job after the other, with the nibble of their first code, their bytes, and as many
+// bytes as the rows have nibbles. These are the same bytes where no row has an unused nibble.
 func (f *groupedPlan) eachRows(c *call, w *worker, number int64, do func(first int64, bytes, codes []int8)) {
 	m, cur, n, width := c.compacting, &w.cursors[ofCopies], f.shape[len(f.shape)-1], f.packedWidth()
 	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)

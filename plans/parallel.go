@@ -30,8 +30,8 @@ func NumThreads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// The costs, in elements of a streaming op, from which a second thread pays for
-// its start: see bench/run.py --threads. Tests lower them.
+// The costs, in elements of an op that reads and writes each element once, from which a
+// second thread pays for its start: see bench/run.py --threads. Tests lower them.
 var (
 	parallelCost     int64 = 1 << 18
 	hostParallelCost int64 = 1 << 16
@@ -40,8 +40,7 @@ var (
 // job is one part of a run. Its result must not depend on the worker.
 type job func(c *call, w *worker, number int64)
 
-// beforeJob, if set, is called before every job: how tests see the fan-out and
-// make a job fail.
+// beforeJob, if set, is called before every job: tests count jobs, and make one fail.
 var beforeJob func(worker int)
 
 func observed(run job) job {

@@ -30,31 +30,32 @@ const WorkspaceAlignment = 8
 type Preference struct {
 	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more run on fewer threads, or are passed over
 	Row          string // "" means any; else only the row with this name
-	// 0 means NumThreads at the time of Run. Where the workspace has a part
-	// for each thread (matmul, the input's gradients of grid_sample), Select fixes
-	// the number, and later ones of SetNumThreads lower it only.
+	// Threads is how many threads a run takes; 0 means NumThreads at the time of Run.
+	// Where the workspace has a part for each thread (matmul, the input's gradients of
+	// grid_sample), Select reserves parts for the NumThreads of its time, and a later
+	// SetNumThreads can lower the number but not raise it.
 	Threads int
 }
 
 // Plan runs one problem. It is immutable and safe for use by many goroutines
 // at once; it holds no tensor, stream or workspace. Running it does not
-// synchronise or print, and allocates only what later runs use again: memory for
-// each worker, and for copies of inputs whose rows lie apart where an op reads
-// them in any order (images, upstream gradients, packed codes). Copies beyond
-// 64 MiB are given back.
+// synchronise or print, and allocates only memory that later runs use again: that of
+// each worker, and copies of inputs that an op reads in any order (images, upstream
+// gradients, packed codes) and whose rows are not contiguous. Copies beyond 64 MiB
+// are given back.
 type Plan interface {
-	// Problem returns what was selected for.
+	// Problem returns the problem that the plan was selected for.
 	Problem() Problem
 	// CanImplement checks the arguments against the problem: number, types,
 	// shapes, devices, bounds of memory, overlap, values. Of a View on
-	// tensor.Meta, which has no memory, type and shape are checked; with one
-	// among them, values are not. Its errors are of the kind InvalidArgument.
+	// tensor.Meta, which has no memory, only type and shape are checked; with one
+	// such View, values of no argument are. Errors are of the kind InvalidArgument.
 	CanImplement(args []tensor.View) error
 	// WorkspaceSize returns the bytes that Run needs, exactly.
 	WorkspaceSize() int64
 	// SKU identifies the plan; it is comparable.
 	SKU() SKU
-	// PrecisionGuarantee says what may be relied on.
+	// PrecisionGuarantee says what results may be relied on for.
 	PrecisionGuarantee() PrecisionGuarantee
 	// Run checks the arguments, then computes. Outputs are written only if
 	// there is no error, and read first only where Describe says "inout".
@@ -101,14 +102,14 @@ type plan struct {
 	row         string
 	needs       cpu.ISA // of the row, on a CPU
 	workspace   int64
-	mostThreads int         // that there is workspace for, where each has a part of it
-	refused     []string    // what the log said of rows, each once
-	shapes      [][][]int64 // by argument: the shapes that are accepted
-	outputs     []int       // arguments
-	check       func(c *call) error
-	run         func(c *call) error
-	calls       *sync.Pool // its own (again.go), or nil
-	alike       bool       // each run is one that such a call may repeat
+	mostThreads int                 // where each thread has a part of the workspace: how many parts there are
+	refused     []string            // lines that the log has of refused rows
+	shapes      [][][]int64         // by argument: the shapes that are accepted
+	outputs     []int               // which arguments are outputs
+	check       func(c *call) error // of values, such as indices; or nil
+	run         func(c *call) error // nil where no output has an element
+	calls       *sync.Pool          // calls that this plan keeps for itself (again.go), or nil
+	alike       bool                // every run may be repeated by a kept call
 }
 
 // Select checks the problem and picks the first row that takes it. The stream is
@@ -152,8 +153,8 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 }
 
 // buildWithinLimit builds the plan from the best row that needs no more workspace than
-// the preference allows: on fewer threads, where each has a part of it, or else from
-// another row, since one with kernels may pack what the definition reads.
+// the preference allows. Where each thread has a part of the workspace, fewer threads need
+// less; else another row may, since kernels pack operands that the definition reads directly.
 func (pl *plan) buildWithinLimit() (*plan, error) {
 	unbuilt := *pl
 	if err := pl.build(); err != nil {
@@ -185,7 +186,7 @@ func (pl *plan) buildWithinLimit() (*plan, error) {
 	return nil, err
 }
 
-// build has the op complete the plan, which has no run where no output has an element.
+// build has the op complete the plan. Where no output has an element, there is nothing to run.
 func (pl *plan) build() error {
 	if err := pl.problem.op.build(pl); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (pl *plan) build() error {
 	return nil
 }
 
-// largestOutput counts the elements of the output that has most.
+// largestOutput returns the number of elements of the largest output.
 func (pl *plan) largestOutput() (elements int64) {
 	for _, i := range pl.outputs {
 		if pl.problem.types[i] != tensor.None {
@@ -206,7 +207,7 @@ func (pl *plan) largestOutput() (elements int64) {
 	return elements
 }
 
-// checkWorkspaceLimit holds what the row needs against what the preference allows.
+// checkWorkspaceLimit compares the workspace of the row with what the preference allows.
 func (pl *plan) checkWorkspaceLimit() error {
 	if limit := pl.pref.MaxWorkspace; limit > 0 && pl.workspace > limit {
 		return errorf(Unsupported, pl.problem.op.name, "preference", "allows %d bytes of workspace; the row %s needs %d", limit, pl.row, pl.workspace)

@@ -33,8 +33,8 @@ func (r *region) counts() (groups, members int64) {
 	return groups, members
 }
 
-// reduction is an op that reduces every group by a kernel, which may map their
-// elements at the same time, and folds what that leaves.
+// reduction is an op that reduces every group: a kernel leaves accumulators, and may map
+// the elements at the same time; fold makes results of the accumulators.
 type reduction[C cpu.Compute] struct {
 	*groupedPlan
 	kernel cpu.Striped
@@ -44,9 +44,9 @@ type reduction[C cpu.Compute] struct {
 
 // way is one way to reduce the groups of a region, by how they lie.
 type way struct {
-	jobs   func(c *call) int64 // lays them out; 0 where they lie otherwise
+	jobs   func(c *call) int64 // lays the groups out and returns the number of jobs; 0 where they lie otherwise
 	run    job
-	mapped func(c *call) bool // it maps the elements, too
+	mapped func(c *call) bool // whether run maps the elements, too
 }
 
 // The ways to reduce groups, best first: see the table in DESIGN.md.
@@ -62,12 +62,25 @@ const (
 func (r *reduction[C]) ways() []way {
 	whole := func(c *call) bool { return !r.mapsLater(c) }
 	return []way{
-		inColumns:     {func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) }, columnJob(r.groupedPlan, r.kernel, r.fold), never},
-		inShortGroups: {func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) }, shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always},
-		inGroupRuns:   {func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) }, groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then), func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) }},
-		byGathering:   {func(c *call) int64 { return r.tryGather(c, r.fold.gathered) }, gatherJob(r.groupedPlan, r.kernel, r.fold), never},
-		byGroups:      {(*call).wholeGroups, r.reduceGroups, whole},
-		byBlocks:      {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
+		inColumns: {
+			func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) },
+			columnJob(r.groupedPlan, r.kernel, r.fold), never,
+		},
+		inShortGroups: {
+			func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) },
+			shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always,
+		},
+		inGroupRuns: {
+			func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) },
+			groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then),
+			func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) },
+		},
+		byGathering: {
+			func(c *call) int64 { return r.tryGather(c, r.fold.gathered) },
+			gatherJob(r.groupedPlan, r.kernel, r.fold), never,
+		},
+		byGroups: {(*call).wholeGroups, r.reduceGroups, whole},
+		byBlocks: {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
 	}
 }
 
@@ -121,8 +134,8 @@ func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, 
 	return number, ways[number].jobs(c)
 }
 
-// longestCall is of how many elements a call takes groups: of few where they are
-// mapped in another call, so that caches hold these and the next ones.
+// longestCall returns about how many elements a call takes. Where another call maps them
+// afterwards, they are few, so that caches still hold them.
 func (r *reduction[C]) longestCall() int64 {
 	if r.then != nil && r.fold.choose == nil {
 		return jobSize / 2
@@ -130,8 +143,8 @@ func (r *reduction[C]) longestCall() int64 {
 	return 2 * jobSize
 }
 
-// isShort reports whether groups are so short that they go a better way where there are no gaps
-// between them, or within.
+// isShort reports whether groups are so short that a better way takes them once they are copied without gaps
+// between or within them.
 func (r *reduction[C]) isShort(c *call, way int) bool {
 	n := c.members.count()
 	return !oneByOne && n <= longestShortGroup && (way > inGroupRuns || way == inGroupRuns && r.fold.short(r.groupedPlan, &c.groups, n))
@@ -214,9 +227,9 @@ func (r *reduction[C]) mapGroup(c *call, w *worker, group int64) {
 	})
 }
 
-// mapsLater reports whether groups are mapped when all have their results:
-// those that may share a byte, and those in runs so short that tiles pay for
-// reading the elements again.
+// mapsLater reports whether groups are mapped only when all of them have their results:
+// where groups may share a byte of packed codes, and where runs are so short that tiles make
+// up for reading the elements again.
 func (f *groupedPlan) mapsLater(c *call) bool {
 	return f.packed >= 0 || c.members.size[c.members.dims-1] <= longestShortGroup
 }
@@ -241,8 +254,8 @@ func (c *call) wholeGroups() int64 {
 // groupsPerJob makes jobs of about jobSize elements.
 func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
 
-// nextGroups returns how far behind the elements of some groups lie those of the
-// next: they are asked for while these are mapped, if caches hold both.
+// nextGroups returns the distance in bytes from some groups' elements to the next groups',
+// which are prefetched while these are mapped, or 0 where the caches do not hold both.
 func (c *call) nextGroups(f *groupedPlan, groups int64) int {
 	const near = 1 << 17 // bytes
 	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.size[0] <= near {

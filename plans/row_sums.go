@@ -7,8 +7,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// rowSums are sums of rows, one for each row of out: those of terms whose
-// numbers stand in order[start[r]:start[r+1]], where r is the row's number.
+// rowSums are sums of rows: row r of out is the sum of those rows of terms whose numbers
+// are order[start[r]:start[r+1]]. With few named rows, r is the number that named gives a row.
 type rowSums struct {
 	kernel             func(*cpu.EmbeddingSums)
 	terms              cpu.Matrix
@@ -17,12 +17,12 @@ type rowSums struct {
 	accumulate, byFreq bool
 
 	start, order []int64
-	named        namedRows // the others have no terms
-	factors      cpu.Span  // by element of order, or none
+	named        namedRows // rows of out that have terms, where these are few
+	factors      cpu.Span  // what each term is multiplied by, in the order of order; or none
 
 	// Of bags of mode max.
-	sources []int64      // by element of order, or nil
-	ranks   []uint32     // by element of terms, or nil
+	sources []int64      // of each element of order, its position among the indices; backward, in its bag
+	ranks   []uint32     // backward, of each element of terms: the position in its bag that it came from
 	choice  *tensor.View // a second output, of the positions that were chosen
 }
 
@@ -31,8 +31,8 @@ func sumTypes(terms, out tensor.DType) cpu.Types {
 	return cpu.Types{Compute: out.Compute(), In: cpu.InTypes{terms}, Out: cpu.OutTypes{out}}
 }
 
-// Jobs handle whole rows, which memory likes best. Only if a row has more than
-// hotRow terms, rows are cut along their columns, which keeps their order.
+// A job sums whole rows, which are read fastest. Only if some row has more than hotRow
+// terms, jobs take columnTile columns each: so terms are still added in their order.
 const (
 	columnTile = cpu.Block
 	hotRow     = 1024
@@ -43,7 +43,7 @@ type rowSumsCall struct {
 	rowSums
 	rows, columns int64
 	width, tiles  int64      // columns of a job; jobs of a row
-	ranges, load  int64      // of rows; terms and rows together
+	ranges, load  int64      // ranges of rows, a job each; the number of terms and of rows together
 	to            cpu.Matrix // out, by rows
 	stream        bool
 	late          bool // with mode=max: rows of 16 bits get slots while they are summed
@@ -72,8 +72,8 @@ func (c *call) sumRows(sums *rowSums) {
 	c.parallel(b.ranges*b.tiles, cost, sumRange)
 }
 
-// firstRow returns the first row of a range: all have about the same number
-// of rows and terms together, unless one row has more by itself.
+// firstRow returns the first row of a range. Ranges have about the same number of rows
+// and terms together, unless one row has more by itself.
 func (b *rowSumsCall) firstRow(number int64) int64 {
 	want := b.load / b.ranges * number
 	if number == b.ranges {
@@ -128,8 +128,8 @@ func clearRange(c *call, _ *worker, number int64) {
 	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
 }
 
-// numberEvenly gives terms whose rows do not lie evenly, such as those of a gradient that is expanded along some
-// dimensions, numbers by which they do: how many steps from the first, each the largest that all distances consist of.
+// numberEvenly renumbers terms whose rows have several strides, such as those of a gradient that is expanded along some
+// dimensions, so that row n lies n steps after the first; a step is the greatest common divisor of the strides.
 func (s *rowSums) numberEvenly() {
 	m := s.terms
 	if m.Dims < 2 {

@@ -12,7 +12,7 @@ type op struct {
 	name     string
 	doc      string   // what it computes, as a sentence
 	formulas []string // of each output, in the order of args
-	sections []int    // of NUMERICS.md, which says what the formulas leave open: orders of sums, roundings, corners
+	sections []int    // of NUMERICS.md, which says what the formulas leave open: orders of sums, roundings, special values
 	category Category
 	args     []arg
 	attrs    []attr
@@ -43,11 +43,11 @@ type arg struct {
 	optional bool
 	shaped   bool // its shape is part of the problem's text
 	param    bool // it has an element for each group of an op over grouped elements
-	// compact tells of an input whether calls copy it where the elements of its
-	// rows lie apart; nil: none does.
+	// compact reports whether a call copies this input where elements of a row are not
+	// contiguous; nil: no call does.
 	compact func(c *call) bool
-	// blocks is a dimension from which on elements are read in blocks: short rows of them
-	// that lie apart are copied, too; 0: none.
+	// blocks: kernels read the dimensions from this one on as one, in blocks. Then the input
+	// is also copied where its contiguous parts are shorter than a block; 0: never.
 	blocks int
 	allow  []tensor.DType
 	// defaultType is the type where the text leaves the key out: the zero rule

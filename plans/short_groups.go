@@ -6,9 +6,9 @@ import (
 )
 
 // Groups of few elements that lie one after the other, such as runs of 32 along
-// a row: for each, a kernel's call, fold and results would cost more than its
-// elements. Tiles of many groups are taken at once, with parameters and
-// accumulators for each element.
+// a row: to call a kernel for each, fold and store would cost more than its
+// elements do. One call takes a tile of many groups, with a copy of the parameters
+// and accumulators for each element.
 
 const (
 	longestShortGroup = 256       // elements of a group of extremes
@@ -16,9 +16,9 @@ const (
 	mostShortGroups   = cpu.Block // of a tile: room for their results
 )
 
-// shortSum reports whether sums of groups of n elements are faster so: where a
-// call of a kernel does not take many such runs, and for 32 elements, whose
-// accumulators a kernel sums (cpu.GroupSums). Those of f64 take long to fold.
+// shortSum reports whether sums of groups of n elements are faster so: where kernels do
+// not take many such runs in a call, and for 32 elements, whose accumulators a kernel
+// folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
 func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	least := int64(0)
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
@@ -29,7 +29,7 @@ func shortSum(f *groupedPlan, l *layout, n int64) bool {
 
 // shortExtremes is shortSum for extremes.
 func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {
-	const once = true // an extreme's elements are handled
+	const once = true // no element may be handled twice
 	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, once)
 }
 

@@ -2,12 +2,12 @@ package plans
 
 import "github.com/isobit-ml/isobit/cpu"
 
-// Many runs in a call of a kernel (cpu.Runs). Small tensors take them one after
-// the other. Those that come from memory are parted into windows of strands, of
-// which a block each is taken in turn (internal/gen/strands.go), or, where the
-// processor is faster so, of one strand, whose lines are asked for in advance.
+// Many runs in a call of a kernel (cpu.Runs). Of small tensors, runs are taken one after
+// the other. Tensors that come from memory are divided into windows. Either a window has
+// several strands, of which kernels take a block each in turn (internal/gen/strands.go), or,
+// on processors that are faster so, one strand, whose cache lines are prefetched.
 
-// strands is the part of a call's elements that is taken in such calls.
+// strands is the part of a call's elements that is taken so.
 type strands struct {
 	jobs        int64
 	first       *layout // the elements of every window's first strand: all of the call's, or windows
@@ -22,21 +22,21 @@ const (
 	// strandBytes is about how long a strand is. The processor waits for the
 	// first lines of each, so that shorter ones would not pay.
 	strandBytes = 1 << 17
-	// cacheLine is what stores around the caches begin at, alike in all strands.
+	// cacheLine: stores around the caches begin at a multiple of it, in all strands alike.
 	cacheLine = 64
-	// shortFarRun is the length, in elements with the same parameters, below which
-	// runs that come from memory are taken in tiles, if a tile's parameters serve
-	// several rows; but not runs of whole blocks that follow one another.
+	// shortFarRun: runs of fewer elements that come from memory are taken in tiles, if a
+	// tile's parameters serve several rows; but not runs of whole blocks of wholeBlock
+	// elements that follow one another.
 	shortFarRun, wholeBlock = 256, 64
-	// farAhead is how many bytes before an element is read its line is asked for.
+	// farAhead is the prefetch distance in bytes.
 	farAhead = 1 << 14
-	// shortCall is below how many elements a call takes longer than what it computes.
+	// shortCall: with fewer elements, the call itself takes longer than its computation.
 	shortCall = 1 << 12
-	// longestStep is how many elements a run may have where there is one strand.
+	// longestStep is the most elements of a run where there is one strand.
 	longestStep = jobSize / 2
 )
 
-// tryStrands parts a call's elements, and returns how many it leaves to be taken otherwise.
+// tryStrands divides a call's elements into windows, and returns how many it leaves to be taken otherwise.
 func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
@@ -113,15 +113,15 @@ func (f *groupedPlan) tooShort(n int64) bool {
 }
 
 // shortSteps reports whether a call for runs that follow one another would have few
-// elements: then tiles, which have rows of the same parameters in a call, are better.
+// elements: then tiles are better, whose calls take many rows with the same parameters.
 func shortSteps(l *layout) bool {
 	inner := l.dims - 1
 	return !readsStrands && inner > 0 && l.size[inner]*l.size[inner-1] < shortCall
 }
 
-// windows returns the dimension that windows of strands lie along, and its steps
-// in one, 0 for none: the outermost that leaves little over, so that strands are
-// long, but for runs that are long themselves.
+// windows returns the dimension d that windows lie along, and how many of its steps a
+// window has, 0 for none: the innermost dimension where runs are long, else the outermost
+// of which little is left over.
 func (f *groupedPlan) windows(l *layout, count int64) (d int, window int64) {
 	inner, each := l.dims-1, f.args.In[0].DType.Size() // bytes of a step
 	if l.size[inner]*each < count*strandBytes {
@@ -146,8 +146,8 @@ func (f *groupedPlan) windows(l *layout, count int64) (d int, window int64) {
 	return d, window
 }
 
-// split makes windows along dimension d of another layout, of which the first
-// steps are taken.
+// split makes the layout of the first strand of every window: dimension d of another
+// layout becomes two, windows and the steps of a strand.
 func (l *layout) split(from *layout, d int, window, steps int64) {
 	inner := d + 1 // the dimension of steps
 	if l.dims = from.dims + 1; steps == 1 {
@@ -167,7 +167,7 @@ func (l *layout) split(from *layout, d int, window, steps int64) {
 	}
 }
 
-// skip leaves out the first steps along dimension d.
+// skip makes the layout begin some steps further along dimension d.
 func (l *layout) skip(d int, steps int64) {
 	if l.size[d] -= steps; l.size[d] == 0 {
 		return // no pointer behind the end of memory
@@ -206,8 +206,8 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	}
 }
 
-// rounds returns how often short steps come again with the same parameters, from a cursor on, at most until so many rows
-// are taken: these are prepared once for all.
+// rounds returns how many times, from a cursor on, the next steps have the parameters of the ones before, if these are
+// short: one call takes them all (cpu.Runs.Rounds), up to a number of rows, with parameters prepared once.
 func (f *groupedPlan) rounds(l *layout, cur *cursor, steps, rows int64) int64 {
 	inner := l.dims - 1
 	if outer := inner - 2; outer >= 0 && steps == l.size[inner-1] && steps*l.size[inner] <= shortCall && !f.varies(l, outer) {

@@ -9,34 +9,36 @@ import (
 
 // Short groups: where parameters change after few elements that lie one after
 // the other, a call of the kernel for each run would cost more than its work.
-// A tile of consecutive elements is taken at once, with the parameters of
-// each; parameters that come again for later elements are prepared once.
+// One call takes a tile of consecutive elements, with a copy of the parameters for
+// each. Where the same parameters serve later elements, they are prepared once.
 
-// tiling cuts a layout into outer points, each of which repeats cycles of
-// elements: cycles have the same parameters, and their elements are
-// consecutive in memory.
+// tiling divides a layout into cycles: elements that are consecutive in memory, after
+// which the same parameters serve the next ones. For each of outer points a cycle comes
+// repeat times. A tile has some columns of a cycle, or several cycles; a unit of work is
+// the tiles that are taken with parameters prepared once.
 type tiling struct {
 	of                   *layout
-	copied               bool // pieces of the operands are copied first (copied_tiles.go)
-	cycle, repeat, outer int64
+	copied               bool  // pieces of the operands are copied first (copied_tiles.go)
+	cycle, repeat, outer int64 // elements of a cycle, cycles of an outer point, outer points
 	first                int   // the dimension that a cycle begins with
 	repeatDim            int   // the dimension that repeats cycles, or -1
 	varying              int   // the innermost dimension along which parameters change
-	run                  int64 // elements with the same parameters
-	columns              int64 // of a cycle that one tile has
+	run                  int64 // elements, one after the other, with the same parameters
+	columns              int64 // elements of a cycle that one tile has
 	copies               int64 // cycles that one tile has
-	width, rows          int64 // of a unit of work: columns and cycles
+	width, rows          int64 // of a unit: elements of a cycle, and cycles
 	wide, high           int64 // units in a cycle, and along the repeats
 	unitsPerJob          int64
 }
 
-// tilingElements is about how many elements a unit of work has: so many that
-// preparing its parameters costs little beside them. fewerElements is the same
-// where columns are taken some at a time (cpu/quick_columns.go): a row of a unit
-// is another page, of which the processor remembers some hundreds.
+// tilingElements is about how many elements a unit has: so many that preparing its
+// parameters costs little beside them. fewerElements is the same for AVX2, whose kernels
+// take some columns of all rows first (cpu/quick_columns.go): each row of a unit is on
+// another page, and the processor's TLB has room for some hundreds.
 const tilingElements, fewerElements = 1 << 20, 1 << 19
 
-// tryTiles finds the tiling of a call's elements, laid out so, if their groups are short, else leaves the one before.
+// tryTiles makes the tiling of a call's elements, in a layout, and reports whether their groups are short. If not, c.tiles
+// stays as it was.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	var t tiling
 	inner := l.dims - 1
@@ -57,10 +59,10 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	return true
 }
 
-// cycles finds the cycles of a layout whose elements lie one after the other
-// from a dimension on: the innermost ones of those dimensions, up to the
-// outermost of a row of them along which parameters change. Where parameters
-// are the same along the next dimension, it repeats them.
+// cycles finds the cycles of a layout whose elements lie one after the other from
+// dimension first on. A cycle has the innermost dimensions, up to the outermost of those
+// next to each other along which parameters change; the next dimension, where parameters
+// do not change along it, repeats the cycle.
 func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
 	*t = tiling{of: l, cycle: 1, repeat: 1, repeatDim: -1, varying: -1, run: 1}
 	d := l.dims - 1
@@ -99,14 +101,14 @@ func (t *tiling) plan(joined bool, most int64, threads int) {
 	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
 }
 
-// narrow reports whether a call of the kernel has so few elements, or so few one after the other, that
-// it is better to copy them first.
+// narrow reports whether a call of the kernel would take so few elements, or so few consecutive ones, that
+// it is faster to copy them first.
 func (t *tiling) narrow() bool {
 	const leastRow, least = 16, 64
 	return t.columns*t.copies < leastRow || t.columns*min(t.rows, t.repeat) < least
 }
 
-// jobs returns how many jobs the units make.
+// jobs returns the number of jobs.
 func (t *tiling) jobs() int64 { return ceilDiv(t.outer*t.high*t.wide, t.unitsPerJob) }
 
 // varies reports whether parameters change along a dimension.
@@ -119,8 +121,7 @@ func (f *groupedPlan) varies(l *layout, d int) bool {
 	return false
 }
 
-// hasData reports whether a layout has data of operand k: it is there, and neither a parameter nor packed codes, which
-// have no strides in bytes.
+// hasData reports whether operand k is present and neither a parameter nor packed codes, which have no strides in bytes.
 func (f *groupedPlan) hasData(l *layout, k int) bool {
 	return l.start[k] != nil && !f.param[k] && k != f.packed
 }
@@ -229,8 +230,8 @@ func further(p unsafe.Pointer, bytes int64) unsafe.Pointer {
 	return unsafe.Add(p, bytes)
 }
 
-// prepare makes the parameters of consecutive elements from the worker's cursor on,
-// and of copies of them.
+// prepare makes the parameters of consecutive elements, columns of a cycle, from the worker's
+// cursor on, and as many copies of these as a tile has cycles.
 func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) {
 	t, l, a, tile := &c.tiles, c.tiles.of, &w.args, &w.scratch.Tile
 	a.Ready = true

@@ -28,8 +28,8 @@ type transposed struct {
 // dataInputs is how many data inputs a kernel has: operands 0 and 1.
 const dataInputs = 2
 
-// tryTransposed finds the tiles of a call with inputs that lie across the output, and returns how many jobs
-// they are; 0 where there are none.
+// tryTransposed lays out tiles where inputs lie across the output, and returns the number of jobs; 0 where none
+// does.
 func (f *groupedPlan) tryTransposed(c *call) int64 {
 	l, t := &c.all, &c.transposed
 	inner := l.dims - 1
@@ -50,8 +50,8 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 	return ceilDiv(t.tiles(l), t.perJob)
 }
 
-// across finds the data inputs that lie across the output, and the dimension that they are stored along: -1 where there
-// are none, or where anything lies neither so nor as the output does.
+// across finds the data inputs that lie across the output, and the dimension along which their elements are contiguous:
+// -1 where there are none, or where some operand lies in a third way.
 func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 	inner := l.dims - 1
 	along = -1

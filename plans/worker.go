@@ -13,23 +13,23 @@ type worker struct {
 	scratch cpu.Scratch
 	args    cpu.Args
 	cursors [cursorCount]cursor
-	codes   [feedSize]int8 // unpacked
+	codes   [feedSize]int8 // unpacked 4-bit codes
 	copied  copied
 	bases   cpu.AffineBases
-	own     ownArgs // of a run that has no groups
-	usesOwn bool
+	own     ownArgs
+	usesOwn bool // own holds pointers
 }
 
 // The cursors of a worker, by what they go through.
 const (
-	ofElements = iota // or groups
-	ofMembers         // of a group
+	ofElements = iota // all elements, or all groups
+	ofMembers         // the elements of a group
 	ofParameters
 	ofCopies
 	cursorCount
 )
 
-// ownArgs are the arguments of kernels that are not Elementwise or Striped.
+// ownArgs are the arguments of kernels that are neither Elementwise nor Striped, a field for each kind of op.
 type ownArgs struct {
 	embedding cpu.EmbeddingSums
 	pairs     cpu.RowPairs
@@ -60,7 +60,7 @@ var workerPool = sync.Pool{New: func() any { return newWorker() }}
 
 // putWorker gives a worker back, without pointers of the caller's: see putCall.
 func putWorker(w *worker) {
-	cpu.StoreFence() // what went around the caches is seen by whoever is told that the run is over
+	cpu.StoreFence() // before any thread learns that the run is over: stores around the caches are not ordered
 	for i := range w.cursors {
 		w.cursors[i].at = [maxOperands]unsafe.Pointer{}
 	}
