@@ -36,14 +36,13 @@
  *    memory that does not exist ends the process, and so does the lack of memory
  *    or threads for Go's runtime: it reserves addresses and starts threads when
  *    the library is loaded.
- *  - Runs take memory that later ones use again: 2 MB a thread, and copies, as
- *    large as these are without strides, of images and upstream gradients
- *    (grid_sample, embeddings) whose rows lie apart or are expanded, and of packed
- *    codes (dequantize_backward).
- *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
- *    may run on a stack of a few kilobytes, and write past its end. With it, it
- *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.
- *    The runtime's own signals run there, too: a sigaltstack needs 8 KB at least.
+ *  - Runs allocate memory that later runs use again: 2 MB a thread, and contiguous
+ *    copies of inputs that are not contiguous, or expanded: images and upstream
+ *    gradients (grid_sample, embeddings) and packed codes (dequantize_backward).
+ *  - Signal handlers of the program need SA_ONSTACK (sigaction). Without it a handler
+ *    may run on a stack of a few kilobytes, and write past its end; with it, on the
+ *    thread's sigaltstack, or on one of 32 KB where there is none. The runtime's own
+ *    handlers run there, too, so a sigaltstack needs 8 KB at least.
  *    SIGURG is the runtime's own: the program's handler does not see it.
  */
 #ifndef ISOBIT_H_
@@ -222,15 +221,15 @@ enum {
  * (until four billion others have taken its slot). */
 typedef uint64_t isobit_plan;
 
-/* How to choose a plan. Set struct_size to sizeof(isobit_preference) and every
- * other field to 0 where there is no wish, or pass NULL instead of a preference. */
+/* How to choose a plan. Set struct_size to sizeof(isobit_preference), and fields
+ * without a preference to 0; or pass NULL instead of the struct. */
 typedef struct isobit_preference {
   size_t struct_size;
   int64_t max_workspace; /* bytes; 0: no limit. Rows that need more run on fewer threads, or are passed over */
   const char *row; /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
-  int32_t num_threads; /* 0 to 1024; 0: what isobit_get_num_threads answers when the plan runs, or
-                        * where the workspace has a part for each thread (matmul, the input's gradients
-                        * of grid_sample) the smaller of that and of its answer when the plan was made */
+  int32_t num_threads; /* 0 to 1024; 0: as isobit_get_num_threads says when the plan runs. Where the
+                        * workspace has a part for each thread (matmul, the input's gradients of
+                        * grid_sample), no more than it said when the plan was made */
   int32_t mark_names; /* 0 or 1; 1: errors of this plan, and of making it, have a byte 1 before and after the name of
                        * an op, an argument, an attribute, a type or a truth value, for callers with names of
                        * their own */
@@ -254,9 +253,9 @@ ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_pr
                                             char *err, size_t err_size);
 
 /* Says whether isobit_plan_run would take these tensors, without running.
- * args: see isobit_plan_run. A tensor on kDLExtDev stands for one that is not there
- * yet: its type and shape are checked, its data may be NULL, and values (indices,
- * offsets, zero points) are not looked at. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
+ * args: see isobit_plan_run. A tensor on kDLExtDev stands for one without memory: its
+ * type and shape are checked, its data may be NULL, and values (indices, offsets, zero
+ * points) are not read. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
 ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
                                                    char *err, size_t err_size);
 
@@ -267,20 +266,21 @@ ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *
 /* Writes the plan as JSON: problem, category, row, arch, workspace_size,
  * precision_guarantee, and args, a list of {name, dtype, shape, direction,
  * optional, present} in the order in which isobit_plan_run takes them; shape is
- * that of the DLTensor, for s4 and u4 in bytes. row is the row selected: what its
- * kernels do not take, the definition ("go") computes, with the same bits.
+ * that of the DLTensor, for s4 and u4 in bytes. row is the row selected, that is the way
+ * to compute; what its kernels do not take, the definition ("go") computes, with the same
+ * bits.
  * direction is "in", "out", or "inout" of an output that is read first.
  * precision_guarantee.same_everywhere is false where the last bits depend on the
  * processor (embedding_renorm with other norms than 0, 1, 2, inf and -inf).
- * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
- * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
- * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
+ * Writes the JSON's size in bytes, its NUL included, to *needed (may be NULL). With
+ * buf NULL it writes nothing else. If buf has fewer bytes, the status is
+ * INVALID_ARGUMENT and buf stays as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed, char *err,
                                               size_t err_size);
 
 /* Runs the plan: reads the inputs, writes every element of the outputs. An output
- * whose direction is "inout" is read, too: accumulate=true adds to what is there,
- * and embedding_renorm writes those rows of weight alone that it scales.
+ * whose direction is "inout" is read, too: accumulate=true adds to what it holds,
+ * and embedding_renorm writes only the rows of weight that it scales.
  *
  * args holds nargs tensors in the order of isobit_plan_describe, inputs before
  * outputs (embedding_renorm's weight, which is both, comes first); NULL where an
@@ -298,14 +298,14 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
  *    problem with device=cuda:N.
  *  - Outputs must overlap neither inputs nor each other. But the same tensor may
  *    be an output and one of the inputs that isobit_support lists as its
- *    in_place, and what alternates in memory, such as columns of one matrix, does
- *    not overlap. The memory's length is not part of a DLTensor, so it cannot be
+ *    in_place, and tensors that alternate in memory, such as columns of one matrix,
+ *    do not overlap. The memory's length is not part of a DLTensor, so it cannot be
  *    checked.
  *
  * workspace: at least isobit_plan_workspace_size bytes on the plan's device; NULL
  * with 0 when that is 0. Its address is a multiple of 8, on a GPU of 16; a multiple
- * of 64 makes matrix products on a CPU faster. Its content carries no meaning
- * between calls; calls at the same time need one each.
+ * of 64 makes matrix products on a CPU faster. Its content has no meaning between
+ * calls; each of several calls at the same time needs its own.
  * stream: a cudaStream_t / CUstream for a CUDA plan; NULL for the CPU, where
  * the work is finished on return.
  *
@@ -313,7 +313,8 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
 ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, uint64_t workspace_size,
                                          const DLTensor *const *args, int32_t nargs, char *err, size_t err_size);
 
-/* Ends a handle. Calls that are running with it finish normally.
+/* Destroys a plan: its handle is invalid from then on. Runs of it that are under way
+ * finish normally.
  * Errors: INVALID_HANDLE (also for a second destroy). */
 ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size);
 
@@ -332,9 +333,9 @@ ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t er
  * call by an exception or longjmp. */
 typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t max_threads);
 
-/* Has runs on several threads use the program's threads instead of isobit's own,
- * so that the two do not get in each other's way; NULL: isobit's again. OpenMP's,
- * say, are those that call body(data) in `#pragma omp parallel`. It never changes
+/* Makes runs use the program's threads instead of isobit's own, so that two thread
+ * pools do not compete for the same cores; NULL: isobit's own again. With OpenMP,
+ * for example, parallel calls body(data) in `#pragma omp parallel`. It never changes
  * a result. Runs that have begun are not affected. Errors: none of its own. */
 ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
 
