@@ -6,24 +6,24 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What stands between a run and the generated kernels (z_*): it makes of operands
-// what kernels read, and finishes what kernels leave over.
+// What stands between a run and the generated kernels (z_*): operands become what kernels
+// read (kernelCall), and elements that fill no whole vector are copied and filled up.
 
-// kernel is one generated function. It handles contiguous elements of certain
-// types, as many as step divides; parameters are in the compute type.
+// kernel is one generated function. It takes a multiple of step contiguous elements of
+// certain types; parameters are in the compute type.
 type kernel struct {
 	needs   ISA
 	compute tensor.DType
 	in      [2]tensor.DType // of the data inputs; None: not read
 	out     tensor.DType
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
-	half    uint8        // which type elements of 16 bits have, of those that the function takes
-	kind    uint8        // and codes, of those that it reads
+	half    uint8        // which of the 16-bit types that the function takes the elements have
+	kind    uint8        // which of the types of codes that it reads the codes have
 	step    int
-	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
-	repeats bool // the last step of such a run may begin with elements that were mapped before
+	block   int  // elements of a run that are taken at a time; 0: the kernel takes no Runs
+	repeats bool // the last step of a run may overlap the step before it
 	quick   bool // has a way without divisions (internal/gen/quick.go)
-	heads   bool // stores around the caches also in runs that begin within a cache line
+	heads   bool // may store runs around the caches that begin within a cache line
 	chooses bool // chooses the parameters of runs itself
 	run     func(n int, c *kernelCall)
 }
@@ -153,7 +153,7 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	s.rotateLanes(Lanes-turn, size)
 }
 
-// rotateLanes rotates both sets of lanes, so that lane number by becomes the first.
+// rotateLanes rotates both sets of lanes to the left by a number of lanes.
 func (s *Scratch) rotateLanes(by, size int) {
 	memory := &s.part.memory[0]
 	for i := range 2 {
@@ -186,8 +186,8 @@ func (k *kernel) takes(n int, a *Args) bool {
 	return n == 1 || k.out == tensor.None || a.Out[0].P == nil || a.Out[0].Contiguous()
 }
 
-// forCalls cuts a run into calls of the kernel. It makes the call for the m
-// elements from at on, then calls run.
+// forCalls cuts a run of n elements into parts that one call of the kernel can take. For
+// each it fills in a.call, then calls run with where the part begins and its length m.
 func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
 	for at := 0; at < n; {
 		m := min(n-at, k.load(a, data, at, n))
@@ -212,8 +212,8 @@ func (k *kernel) output(m int, a *Args) {
 	k.part(m-head, isLast, a)
 }
 
-// misaligned returns how many elements lie before the first place that stores
-// around the caches can begin at.
+// misaligned returns how many elements lie before the first aligned address, where stores
+// around the caches can begin: the length of a head.
 func misaligned(out unsafe.Pointer, d tensor.DType) int {
 	return int(-uintptr(out) % streamAlignment / uintptr(d.Size()))
 }
@@ -221,11 +221,11 @@ func misaligned(out unsafe.Pointer, d tensor.DType) int {
 // streamAlignment is the size of the largest register.
 const streamAlignment = 64
 
-// Whether a part of a call is followed by another.
+// Whether another part of a call follows.
 const moreFollow, isLast = true, false
 
-// part runs the kernel on m elements. It moves the call on where there are
-// more: a pointer past the end of memory must not be seen by the collector.
+// part runs the kernel on m elements. It advances the call only where more follow: the
+// garbage collector must not see a pointer past the end of an object.
 func (k *kernel) part(m int, more bool, a *Args) {
 	c, rest := &a.call, m%k.step
 	if whole := m - rest; whole > 0 {

@@ -60,8 +60,8 @@ func loadNumeric[C Compute, T numeric](dst []C, p unsafe.Pointer, stride int64) 
 	}
 }
 
-// FewerBits is n as a float64 that narrower types round as they would n: of more
-// bits than a float64 has, the last ones become one.
+// FewerBits returns a float64 that rounds to every narrower type as n does: where n has
+// more bits than a float64 and any of the last ten is set, one sticky bit stands for them.
 func FewerBits(n int64) float64 {
 	const last = 1 << 10
 	if n&(last-1) != 0 && (n > 1<<53 || n < -1<<53) {
@@ -70,8 +70,8 @@ func FewerBits(n int64) float64 {
 	return float64(n)
 }
 
-// fromInt rounds once. On machines of 32 bits Go's own conversion of an int64 to
-// a float32 takes another neighbour.
+// fromInt converts with one rounding. On 32-bit machines Go's own conversion of an int64
+// to a float32 may take the other neighbour.
 func fromInt[C Compute](n int64) C {
 	if unsafe.Sizeof(C(0)) == 8 {
 		return C(n)
@@ -85,7 +85,7 @@ func loadI64[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 	}
 }
 
-// The two types of 16 bits have loops of their own: in one over both, Go would find Float32 anew for each element.
+// The two types of 16 bits have loops of their own: in a generic one Go would look up the method Float32 for each element.
 func loadF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 	for i := range dst {
 		dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride))).Float32())
@@ -115,7 +115,7 @@ func storeNumeric[C Compute, T numeric](p unsafe.Pointer, stride int64, src []C)
 	}
 }
 
-// storeI32 takes 2^31 for the largest i32, which no float32 is.
+// storeI32 stores 2^31 as the largest i32, which no float32 holds.
 func storeI32[C Compute](p unsafe.Pointer, stride int64, src []C) {
 	for i, v := range src {
 		code := int32(math.MaxInt32)

@@ -8,39 +8,40 @@ type Args struct {
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
-	// Ready says that scale and zero point are as loadParams makes them: present,
-	// in the compute type, one for each element one after the other or one for all.
+	// Ready says that scale and zero point are as loadParams makes them: present, in the
+	// compute type, and either one for all elements or contiguous, one for each.
 	Ready bool
 	// Stream asks for stores around the caches: the output does not fit them.
-	// They need a StoreFence before other threads may look.
+	// They need a StoreFence before other threads may read.
 	Stream bool
-	// Ahead is how many bytes behind an element of a data input lies one that
-	// is soon needed, or 0: a hint.
+	// Ahead is the prefetch distance in bytes: what lies so far after an element of a
+	// data input is soon needed. 0: unknown.
 	Ahead int
 	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
 	// and Sums[1][i], not to the lanes of the scratch.
 	Wide bool
 	Sums [2]Span // of the compute type
 	Runs Runs
-	// Repeats says that further calls with these Args differ in addresses and in
-	// what lies there alone: a kernel may keep its call for them.
+	// Repeats says that further calls with these Args differ only in addresses and in
+	// the values there: a kernel may keep its kernelCall for them.
 	Repeats bool
 	call    kernelCall
 }
 
-// Runs says that a kernel takes many runs of n elements: Steps of each strand,
-// one after the other, Strands side by side; no Steps mean one run. Step and
-// Apart are how many bytes of each input, then of each output, lie between a run
-// and the next of its strand, and of the strand beside it. Parameters are the
-// same all along a run, or, where they are Ready, one for each element and the
-// same in all runs. Rounds, if there are more than one, are all these runs again,
-// with the same parameters, Round bytes further on each time. A striped kernel takes
-// one round and one strand, of MaxGroupRuns at most: each is a group of its own, and
-// leaves its sums in LanesOfGroup.
+// Runs says that a kernel takes many runs of n elements: Strands strands of Steps runs
+// each. 0 Steps mean a single run.
+//   - Step is how many bytes lie between a run and the next of its strand, Apart between
+//     a run and the same one of the next strand: of each input, then of each output.
+//   - If Rounds is more than 1, all these runs come so often, with the same parameters,
+//     each time Round bytes further on.
+//   - Parameters are the same all along a run or, where they are Ready, one for each
+//     element and the same in all runs.
+//   - A striped kernel takes one round and one strand, of MaxGroupRuns runs at most. Each
+//     run is a group, and leaves its sums in LanesOfGroup.
 type Runs struct {
 	Steps, Strands, Rounds int
 	Step, Apart, Round     [MaxInputs + MaxOutputs]int64
-	Keep                   bool // a striped kernel goes on with the sums that are in LanesOfGroup
+	Keep                   bool // a striped kernel adds to the sums in LanesOfGroup, which it else clears
 	lane                   int  // of a run's first element
 }
 

@@ -56,7 +56,7 @@ type Types struct {
 // MaxInputs and MaxOutputs are the most operands of a kernel.
 const MaxInputs, MaxOutputs = 4, 3
 
-// InTypes and OutTypes are the types of operands, tensor.None of those that there are not.
+// InTypes and OutTypes are the types of operands: tensor.None of absent ones.
 type (
 	InTypes  [MaxInputs]tensor.DType
 	OutTypes [MaxOutputs]tensor.DType
@@ -66,7 +66,7 @@ type (
 type Attrs struct {
 	Reciprocal bool         // multiply by 1/scale instead of dividing by scale
 	Symmetric  bool         // chosen scales are for a symmetric range, without zero points
-	Eps        float64      // and none is below this
+	Eps        float64      // the least scale that is chosen
 	Code       tensor.DType // codes are rounded to this 8-bit float type; None: to whole numbers
 }
 
@@ -96,7 +96,7 @@ func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, 
 	return withDefinition(fastRows(pick), definition)
 }
 
-// fastRows makes these rows without the definition.
+// fastRows makes the rows of tableOf without the definition.
 func fastRows[F any](pick func(ISA, Types) (F, bool)) (rows []Row[F]) {
 	for isa := largestISA; isa > Go; isa-- {
 		rows = append(rows, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
@@ -109,7 +109,8 @@ func withDefinition[F any](rows []Row[F], definition func(Types) (F, bool)) []Ro
 	return append(rows, Row[F]{"go", Go, definition})
 }
 
-// ownRows returns rows as those of F, a function for one compute type: none where they are for the other.
+// ownRows returns rows of a function type Own as rows of F where the two are the same type, else none: Own is for one
+// compute type, F for the one that the caller is instantiated with.
 func ownRows[F, Own any](rows []Row[Own]) []Row[F] {
 	own, _ := any(rows).([]Row[F])
 	return own

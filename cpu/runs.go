@@ -10,21 +10,22 @@ import (
 const (
 	// MaxStrands is the most strands that kernels have been measured with.
 	MaxStrands = 8
-	// runsCall is about how many elements a kernel handles in one call: in less
-	// than 100 microseconds.
+	// runsCall is about how many elements a kernel handles in one call, which no
+	// preemption interrupts: less than 100 microseconds.
 	runsCall = 1 << 17
-	// quickRun is from how many elements on a run is worth what quick codes need.
+	// quickRun is the shortest run that makes up for preparing quick codes.
 	quickRun = 64
-	// longHeads is how many bytes a run has at least that is stored around the caches, without masks, though its head
-	// is not; longSums is the same for a run of sums to be taken alone: many in a call must not have heads.
+	// longHeads is the shortest run, in bytes, that kernels without masks store around the caches although it has a
+	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
+	// have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
 // elements, many in a call and each with its parameters, than with a parameter for
-// each element. With AVX2 a call has but one run where codes are rounded to an 8-bit
-// float type (code), and where runs end within a step and no element may be handled
-// twice (once).
+// each element. The bounds are measured. With AVX2 a call takes only one run where codes
+// are rounded to an 8-bit float type (code), and where runs end within a step and no
+// element may be handled twice (once).
 func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 	whole := n%16 == 0
 	switch {
@@ -38,7 +39,7 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 	return n >= 32
 }
 
-// runByRun makes a kernel that takes many runs of one that takes one.
+// runByRun makes a kernel that takes Runs of a kernel that takes a single run.
 func runByRun(one Elementwise) Elementwise {
 	return func(n int, a *Args) {
 		if a.Runs.Steps == 0 {
@@ -49,8 +50,7 @@ func runByRun(one Elementwise) Elementwise {
 	}
 }
 
-// forRuns calls a function for each step of each strand, to which the operands
-// are moved.
+// forRuns calls a function for each run, with the operands moved there.
 func (a *Args) forRuns(one func(step int)) {
 	runs := a.Runs
 	a.Runs = Runs{}
@@ -81,7 +81,8 @@ func (a *Args) move(r *Runs, round, step, strand, by int) {
 	}
 }
 
-// tryGroups runs a striped kernel on many groups, from a lane on, if it can.
+// tryGroups runs a striped kernel on many groups, whose first elements belong to a lane,
+// and reports whether it could.
 func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.call.sum0 = s.lanesOfGroup(0, 0, size)
@@ -94,10 +95,10 @@ func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	return done
 }
 
-// tryRuns runs the kernel on many runs, if it can.
+// tryRuns runs the kernel on many runs, and reports whether it could.
 func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	r, c := &a.Runs, &a.call
-	if c.steps > 0 { // that of the run before
+	if c.steps > 0 { // the call of the last run, kept by Repeats
 		if !k.ends(n, a) {
 			*c = kernelCall{}
 			return false
@@ -135,19 +136,19 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	return true
 }
 
-// ends reports whether the kernel takes runs of n elements to their end: in whole steps, or by mapping some elements
-// again, none of which a result has replaced.
+// ends reports whether the kernel can take runs of n elements to their end: in whole steps, or with a last step that
+// maps some elements again, which no result may have replaced.
 func (k *kernel) ends(n int, a *Args) bool {
 	return n%k.step == 0 || k.repeats && n >= k.step && k.mayRepeatRuns(n, a)
 }
 
-// mayRepeatRuns is mayRepeat for many runs, where sums are told from what comes again.
+// mayRepeatRuns is mayRepeat for many runs, where kernels leave repeated elements out of sums.
 func (k *kernel) mayRepeatRuns(n int, a *Args) bool {
 	out := a.extent(len(a.In), a.Out[0], n)
 	return apart(out, a.extent(0, a.In[0], n)) && apart(out, a.extent(1, a.In[1], n))
 }
 
-// extent returns from where to where the runs of a data operand are in memory.
+// extent returns the addresses between which all runs of a data operand lie.
 func (a *Args) extent(number int, s Span, n int) (e [2]uintptr) {
 	if s.P == nil {
 		return e
@@ -164,7 +165,7 @@ func (a *Args) extent(number int, s Span, n int) (e [2]uintptr) {
 	return e
 }
 
-// start returns where a data operand begins: one that is absent in the scratch.
+// start returns the address of a data operand; an absent one is memory of the scratch.
 func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 	switch {
 	case d == tensor.None:
@@ -175,11 +176,11 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 	return s.P
 }
 
-// forget takes all pointers to operands and to the scratch from a call that is used again.
+// forget clears the pointers to operands and to the scratch in a call that is kept.
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
-// streams reports whether runs are stored around the caches, and whether each has a head before the first multiple of
-// a register, which is not. Strands have it at the same place.
+// streams reports whether runs are stored around the caches, and whether each has a head, which is stored as usual.
+// Strands must begin alike.
 func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
 	out := len(a.In)
 	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
@@ -192,8 +193,8 @@ func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
 	return true, heads
 }
 
-// lacks reports whether a data operand is absent that the kernel reads, or writes in
-// runs of n elements which have no room in the scratch.
+// lacks reports whether a data operand is absent that the kernel reads, or one that it
+// writes, where the scratch has no room for runs of n elements.
 func (k *kernel) lacks(a *Args, n int) bool {
 	for i, d := range k.in {
 		if d != tensor.None && a.In[i].P == nil {
@@ -206,7 +207,7 @@ func (k *kernel) lacks(a *Args, n int) bool {
 // writes reports whether there is an output of elements.
 func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
-// operands makes the call for m elements, from at on, of the runs from a step on.
+// operands fills in the call for elements [at, at+m) of each run from a step on.
 func (k *kernel) operands(a *Args, round, step, at, m int) {
 	c, r, vector := &a.call, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
 	switch c.visit = k.block; {
@@ -244,8 +245,8 @@ func (k *kernel) operands(a *Args, round, step, at, m int) {
 // vectorBytes are the sizes of registers.
 var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 
-// loadRuns makes the parameters of every run, of n elements, of some steps,
-// unless the kernel does.
+// loadRuns prepares the parameters of the runs, of n elements each, of some steps,
+// unless the kernel chooses them.
 func (k *kernel) loadRuns(a *Args, n, data, first, steps int) {
 	if k.compute == tensor.F64 {
 		loadRuns[float64](k, a, n, data, first, steps)
@@ -300,5 +301,5 @@ func paramsOfRuns[C Compute](a *Args, to *[maxRuns]C, data, number, first, steps
 	}
 }
 
-// smallBound reports whether quick codes can have a bound.
+// smallBound reports whether a bound of codes is small enough for quick codes.
 func smallBound(bound float32) bool { return math.Float32bits(bound)&^(1<<31) <= largestBound }
