@@ -30,8 +30,8 @@ type gridKernel struct {
 // fromRow bytes apart, and the next one begins fromTile bytes further on.
 type transposeTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile, tiles int)
 
-// gridRows makes a table of rows: one for each instruction set that has
-// kernels, then the definition, which takes what the kernel refuses.
+// gridRows makes an op's table: a row for each instruction set that has kernels,
+// then the definition, to which a kernel leaves the blocks that it does not take.
 func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, definition F) F) []Row[F] {
 	return tableOf(definition, func(isa ISA, t Types) (f F, ok bool) {
 		k := gridKernelFor(isa, t.In[0])
@@ -53,10 +53,9 @@ func gridKernelFor(isa ISA, dtype tensor.DType) *gridKernel {
 	return nil
 }
 
-// takes reports whether the kernels can locate positions in images: those
-// that hold a pair in both directions, of which float32 numbers every column
-// and row, and 31 bits every pixel where rows lie pitch elements apart, also
-// within a frame.
+// takes reports whether the kernels can locate positions in images: of at least 2 by 2
+// pixels, so few that a float32 holds the number of every column and row, and 31 bits the
+// number of every pixel, also within a frame. Rows lie pitch elements apart.
 func (g *Sampler) takes(pitch int64) bool {
 	return g.Dims == 2 && g.Mode == Bilinear && min(g.Size[0], g.Size[1]) >= 2 &&
 		max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && max(pitch, g.Size[0]+1)*(g.Size[1]+3) < 1<<31-g.Size[0]
@@ -87,8 +86,8 @@ func (k *gridKernel) setParameters(b *GridBlock, pitch int64, slopes bool) {
 	c[planeParams][paramSlopes] = wordOf(slopes)
 }
 
-// How a last vector that is not whole is filled up: with the positions before, which are then in it
-// for a second time, or with zeros behind the positions.
+// How the last vector is filled up where positions are no multiple of a vector: it has the last
+// positions, some of them for a second time; or zeros follow the positions.
 const lastRepeats, zerosFollow = true, false
 
 // Whether cells have what the grid's gradient needs, too.
@@ -120,8 +119,8 @@ func setParameters[C Compute](params *[Block]C, g *Sampler) {
 	}
 }
 
-// otherKernels are those for blocks that pairs do not fit. Each reports whether
-// it was possible.
+// otherKernels are for blocks that the kernels of pairs do not take. Each reports whether
+// it takes the block.
 type otherKernels struct {
 	sampleRows, sample, gradient func(k *gridKernel, b *GridBlock) bool
 }

@@ -14,7 +14,7 @@ type Image struct {
 // Channel returns the start of channel c.
 func (m Image) Channel(c int64) unsafe.Pointer { return unsafe.Add(m.P, c*m.ChannelStride) }
 
-// compact reports whether pixel numbers times the element size are offsets.
+// compact reports whether a pixel's byte offset is its row-major number times the element size.
 func (m Image) compact(size [3]int64, dims int) bool {
 	stride := m.DType.Size()
 	for axis := range dims {
@@ -66,15 +66,15 @@ type GridBlock struct {
 	found      foundBefore
 }
 
-// foundBefore is what the first block of a row of them finds out for those that follow.
+// foundBefore is what the first block of a row of blocks finds out for those that follow.
 type foundBefore struct {
-	located located  // the parameters that stand in the cells
-	known   bool     // the rest is
-	takes   bool     // kernels read the input
-	steps   [3]int64 // distances of its pixels
+	located located  // which parameters the cells hold
+	known   bool     // takes and steps are set
+	takes   bool     // kernels can read the input
+	steps   [3]int64 // elements from a pixel to the next along x, y, z
 }
 
-// located says what for cells have parameters; its zero value that they have none.
+// located says for which kernels cells hold parameters; its zero value: for none.
 type located struct {
 	by     uint8
 	slopes bool
@@ -87,7 +87,7 @@ const (
 	locatedPixels
 )
 
-// isLocated reports whether the cells have the parameters, and notes that they do.
+// isLocated reports whether the cells hold these parameters already, and notes that they will.
 func (b *GridBlock) isLocated(by uint8, slopes bool) bool {
 	was := b.found.located
 	b.found.located = located{by, slopes}

@@ -15,16 +15,16 @@ type GridScatter[C Compute] struct {
 	band     GridBand
 	pixels   unsafe.Pointer // sums of the band's pixels: those of a pixel's channels lie side by side
 	channels int
-	pitch    int            // from one pixel's or one chunk's sums to the next one's
+	pitch    int            // elements from one pixel's, or one chunk's, sums to the next one's
 	count    []uint8        // contributions to a pixel, modulo ChunkSize
 	chunks   []chunk        // finished chunks, in the order they were finished
 	sums     []C            // their sums: one per channel
 	full     int            // chunks in use
-	apart    unsafe.Pointer // room for the planes of channels in a frame
+	apart    unsafe.Pointer // memory for the planes of channels in a frame
 	frame    framedSums     // where sums and counts lie, unless its start is nil
-	most     int64          // contributions
-	tiles    []uint64       // room for touched
-	touched  []uint64       // where there are few contributions: the tiles of pixels whose sums have begun
+	most     int64          // the most contributions that there can be
+	tiles    []uint64       // memory for touched
+	touched  []uint64       // where there are few contributions: a bit for each tile of pixels whose sums have begun
 	inPlace  bool           // sums lie where the gradient is stored
 }
 
@@ -37,7 +37,7 @@ type chunk struct{ pixel, number int64 }
 // MaxScatterChannels bounds the channels that one scatter handles.
 const MaxScatterChannels = 16
 
-// scatterSizes are the bytes of each part of a scatter's memory, as its fields are called.
+// scatterSizes are the bytes of each part of a scatter's memory, by the names of its fields.
 type scatterSizes struct{ pixels, sums, chunks, count, apart, tiles int64 }
 
 // scatterSizesOf leaves room for a frame around the band, however its sums lie.
@@ -102,14 +102,16 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 	return (*C)(unsafe.Add(s.pixels, (pixel*int64(s.pitch)+int64(channel))*int64(unsafe.Sizeof(C(0)))))
 }
 
-// GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds
-// g * w to every tap's pixel, for the positions of one block: in the order of
-// positions, then taps; GradOutput's rows start at the scatter's first channel.
-// Store writes the finished sums to the image's gradient, which Start was told,
-// too; the band is of whole rows. Few, where there is one, does all of it if
-// TakesFew: it makes the gradients, b.Input, of the images that a block has all
-// positions of. Both, where there is one, is Add that makes the grid's
-// gradient, Output, of the block, too, if TakesBoth.
+// GridScatterKernel are the functions of a scatter of the upstream gradient g.
+//   - Start begins with sums of +0; out is the image's gradient, as Store gets it.
+//   - Add adds g * w to the pixel of every tap with weight w, for the positions of one
+//     block: in the order of positions, then taps. GradOutput's rows start at the
+//     scatter's first channel.
+//   - Store writes the finished sums to the image's gradient. A band has whole rows.
+//   - Few, unless nil, takes the place of all these if TakesFew: it computes the
+//     gradients, at b.Input, of images all of whose positions are in the block.
+//   - Both, unless nil, takes the place of Add if TakesBoth: it also computes the
+//     gradient of the grid, at b.Output.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)

@@ -8,19 +8,21 @@ type MatmulTile struct {
 	Input, Other, Y Rows
 	Bias            Span // N elements; may be absent
 	M, N, K         int64
-	More            bool           // chains go on from what Y holds
+	More            bool           // chains continue from the sums that Y holds
 	Far             bool           // Other comes from memory
-	Memory          unsafe.Pointer // as many bytes as the row's Bytes says
+	Memory          unsafe.Pointer // of MatmulRow.Bytes bytes
 	Scratch         *Scratch
 }
 
 // MatmulRow is a way to compute a tile.
 type MatmulRow struct {
-	Run     func(*MatmulTile)
-	Largest func(m, n int64) (rows, columns, unit int64) // of y, that a tile has at most, and what rows are a multiple of
-	Bytes   func(m, n, k int64) int64                    // of memory that a tile needs
-	// TakesBatch reports whether products of this size are better computed by Batch, many at a time:
-	// those where Other lies column by column, and others.
+	Run func(*MatmulTile)
+	// Largest returns the most rows and columns of a tile of an m x n product. A tile's rows are a
+	// multiple of unit, but for the last tile's.
+	Largest func(m, n int64) (rows, columns, unit int64)
+	Bytes   func(m, n, k int64) int64 // the memory that a tile of this size needs
+	// TakesBatch reports whether Batch, which computes many products at a time, is faster for products
+	// of this size: for those where Other is stored column by column, and for others.
 	TakesBatch func(m, n, k int64) (transposed, others bool)
 	Batch      func(*MatmulBatch)
 }
@@ -65,9 +67,8 @@ const (
 	matmulLeast = 64 // rows and columns of a tile that is made no smaller while each thread has one
 )
 
-// Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], a chain over
-// k ascending of products and sums that are rounded together, from +0; then
-// + bias[n].
+// Matmul computes y[m,n] = sum over k of input[m,k] * other[k,n], then + bias[n]. The sum is
+// a chain of fused multiply-adds over ascending k, from +0 (NUMERICS.md, section 8).
 var Matmul = append(matmulDotRows, tableOf(byCompute(
 	MatmulRow{matmul[float32], blocks, noBytes, noBatch, nil},
 	MatmulRow{matmul[float64], blocks, noBytes, noBatch, nil},

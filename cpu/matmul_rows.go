@@ -12,16 +12,16 @@ import (
 // it has another type, or no room for a whole panel.
 
 const (
-	matmulAtOnce    = 144     // rows of Input that are copied at a time,
-	matmulTurns     = 4       // and how many times a tile has so many: all meet one copy of Other
+	matmulAtOnce    = 144     // rows of Input that are copied at a time
+	matmulTurns     = 4       // a tile has up to so many times matmulAtOnce rows, which meet one copy of Other
 	matmulUnit      = 12      // rows that kernels take at a time
 	matmulTileBytes = 1 << 10 // of a row of sums, and of a column of copies
-	matmulFew       = 24      // rows of Input for which Other is read where it lies:
+	matmulFew       = 24      // for no more rows of Input, Other is read where it lies,
 	matmulShallow   = 16      // so many of its rows at a time
-	matmulFewest    = 8       // rows of Input for which tiles are
-	matmulWide      = 4       // times as wide
+	matmulFewest    = 8       // for no more rows of Input, tiles are wider,
+	matmulWide      = 4       // so many times
 	matmulFour      = 4       // zeros make rows up to a multiple of it: see withZeros
-	matmulLong      = 64      // elements along K from which on that is worth sums apart from y
+	matmulLong      = 64      // elements along K: longer chains are worth sums apart from y for that
 	matmulNear      = 1 << 15 // bytes of a matrix that is read where it lies
 	matmulMeet      = 1 << 12 // bytes: rows of y that are a multiple of it apart meet in a cache
 	// matmulSlack keeps rows of copies from meeting in a cache: they are an odd number of it apart.
@@ -63,7 +63,7 @@ func newKernelMatmul[C Compute](isa ISA, dots *matmulDots, t Types) MatmulRow {
 	}, r.takesBatch, r.batch}
 }
 
-// narrow reports whether y has so few columns that lanes are its rows.
+// narrow reports whether y has so few columns that it is computed as its transpose: lanes are its rows.
 func (r *kernelMatmul[C]) narrow(m, n int64) bool { return n <= r.there.transposed.columns && m >= 2*n }
 
 // largest is Largest.
@@ -93,17 +93,17 @@ func (r *kernelMatmul[C]) width(m int64) int64 {
 	return matmulTileBytes / r.size
 }
 
-// matmulMemory is how a tile's memory is divided, sums first, and what of y and of
-// Input is used where it lies.
+// matmulMemory is how a tile's memory is divided, sums first, and which parts of y and of
+// Input are used where they lie.
 type matmulMemory struct {
 	bias, input, copies          int64 // where parts begin, in bytes
 	sumsRow, inputRow, copiesRow int64 // from row to row
 	bytes                        int64
-	depth                        int64          // of copies of Other
-	inY                          int64          // columns whose sums lie there
-	first, count                 int64          // rows of Input that are under way,
-	rows                         int64          // and, with zeros below them, that kernels take
-	from                         unsafe.Pointer // what kernels read of Input
+	depth                        int64          // along K, of copies of Other
+	inY                          int64          // columns whose sums lie in y
+	first, count                 int64          // rows of Input that are being multiplied
+	rows                         int64          // count, and rows of zeros below them
+	from                         unsafe.Pointer // the rows of Input, or copies, that kernels read
 	fromRow                      int64
 }
 

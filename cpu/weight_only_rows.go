@@ -99,11 +99,11 @@ type weightRun struct {
 	*weightRow
 	*WeightTile
 	s      *weightScratch
-	takes  bool  // else the definition does it
-	shared bool  // weightCodes do
-	shift  int   // from a number of 32 positions to that of their scale
-	few    bool  // rows of x are multiplied on the way
-	deep   int64 // positions that are multiplied before the next ones are
+	takes  bool  // kernels take the tile; else the definition does
+	shared bool  // weightCodes take the groups
+	shift  int   // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
+	few    bool  // rows of x are multiplied with weights in registers
+	deep   int64 // positions that all rows are multiplied over before the next positions
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
