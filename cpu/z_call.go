@@ -9,30 +9,30 @@ type kernelCall struct {
 	in0        unsafe.Pointer // the data inputs, contiguous
 	in1        unsafe.Pointer
 	out        unsafe.Pointer // the data output, contiguous
-	scale      unsafe.Pointer // parameters in the compute type, one for each element
-	zero       unsafe.Pointer // or one for all: see scales, zeros
-	sum0       unsafe.Pointer // accumulators in the compute type, one for each element
-	sum1       unsafe.Pointer // or 64 that elements take in turn: see wide
+	scale      unsafe.Pointer // scales in the compute type: one for each element (scales), or one for all
+	zero       unsafe.Pointer // zero points, likewise (zeros)
+	sum0       unsafe.Pointer // accumulators in the compute type: one for each element (wide), or 64 that elements take in turn
+	sum1       unsafe.Pointer // those of the second sum
 	lo         uint64         // bounds of codes: the bits of a number of the compute type
 	hi         uint64
 	scales     bool           // there is a scale for each element
 	zeros      bool           // there is a zero point for each element
 	wide       bool           // there are accumulators for each element
 	reciprocal bool           // multiply by 1/scale
-	stream     bool           // store around the caches; out is a multiple of the register size
-	quick      bool           // strands have what quick codes are made of
+	stream     bool           // store around the caches; out is aligned to a register
+	quick      bool           // params hold what quick codes are made of
 	heads      bool           // runs do not begin at a cache line of the output
 	symmetric  bool           // chosen scales are for a symmetric range, without zero points
-	ahead      int            // bytes from a data input's element to one that is asked for, or 0
+	ahead      int            // prefetch distance of data inputs in bytes, or 0
 	steps      int            // how many runs each strand has; 0: there is one run, with the parameters above
-	strands    int            // how many there are
-	visit      int            // how many elements of each are taken in turn, a multiple of the kernel's block
-	params     unsafe.Pointer // of every step those of each run, a strand
-	paramsStep int            // bytes from those of a step to the next
-	in0Visit   int            // bytes of a visit
-	in0Apart   int            // from the end of one to where the next strand's begins
-	in0Turn    int            // from there, after the last strand, to the first's next visit, backwards
-	in0Step    int            // and from where a run begins to the strand's next
+	strands    int            // how many strands there are
+	visit      int            // how many elements of each strand are taken in turn, a multiple of the kernel's block
+	params     unsafe.Pointer // parameters of every run: by step, then by strand
+	paramsStep int            // bytes from a step's parameters to the next step's
+	in0Visit   int            // bytes of a visit of in0; in1 and out have the same fields
+	in0Apart   int            // bytes from the end of a visit to the next strand's visit
+	in0Turn    int            // bytes, backwards, from what follows the last strand to the first strand's next visit
+	in0Step    int            // bytes from a run's begin to that of the next run of its strand
 	in1Visit   int
 	in1Apart   int
 	in1Turn    int
@@ -41,16 +41,16 @@ type kernelCall struct {
 	outApart   int
 	outTurn    int
 	outStep    int
-	sumStep    int // from where a run leaves sum0 and sum1 to the accumulators of the next
-	in0Row     int // where the kernel notes that a run, or a row, begins
+	sumStep    int // bytes from where a run leaves sum0 and sum1 to the accumulators of the next run
+	in0Row     int // the kernel's own: where a run, or a row, of in0 begins
 	in1Row     int
 	outRow     int
 	small      bool           // bounds and lengths allow quick codes where scales are chosen
-	rows       int            // how many rows of elements have the parameters of these, a Step apart; 0: there is one
-	kind       uint8          // which type codes have, of those that the kernel reads
-	half       uint8          // and elements of 16 bits
+	rows       int            // how many rows of elements, a Step apart, have the same parameters; 0: there is one row
+	kind       uint8          // which of the types of codes that the kernel reads
+	half       uint8          // which of the 16-bit types that the kernel takes
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
-	columns    unsafe.Pointer // what quick codes of each element of the rows are made of, or nil
+	columns    unsafe.Pointer // of rows: what quick codes are made of, for each element of a row; or nil
 	eps        float32        // no scale is chosen below it
 }
 
