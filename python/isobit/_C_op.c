@@ -1,5 +1,6 @@
-/* Ops: a signature is registered once; a call then needs no text but on the
- * first use of a shape. See _signature.py for the signature's Python form.
+/* Ops: a signature is registered once; then only the first call with new types,
+ * shapes or attributes makes a problem's text. See _signature.py for the signature's
+ * Python form.
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
@@ -20,7 +21,7 @@ static int run(call *c) {
   plan_key key;
   write_key(c, &key);
   plan_entry *e = plan_find(&key, c->op->last);
-  if (lib_usable && (!e || e->workspace)) { /* which is for the number of threads that the plan was made with */
+  if (lib_usable && (!e || e->workspace)) { /* of a size for the number of threads when the plan was made */
     int told = threads_told;
     if (threads_sync()) return -1;
     if (told != threads_told) e = plan_find(&key, NULL);
@@ -84,7 +85,7 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-/* Whether autograd's function takes a call of which a gradient is wanted, and nothing else has to see it: -1 with an
+/* Whether a call that wants a gradient needs autograd's function alone, and no mode, transform or cast: -1 with an
  * exception. */
 static int can_record(const call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;

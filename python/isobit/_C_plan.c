@@ -85,7 +85,7 @@ isobit_plan make_plan(const char *text, const isobit_preference *preference, uin
 plan_entry *plan_add(const plan_key *k, const char *text) {
   const isobit_preference preference = {.struct_size = sizeof preference, .mark_names = 1};
   uint64_t workspace = 0;
-  int threads = threads_told; /* of which workspace is; another thread may tell others meanwhile */
+  int threads = threads_told; /* the workspace is sized by it; another thread may change threads_told meanwhile */
   isobit_plan handle = make_plan(text, &preference, &workspace);
   if (!handle) return NULL;
   uint32_t hash = hash_of(k);
@@ -195,8 +195,8 @@ int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *
 /* Memory for a plan's intermediate results. */
 typedef struct {
   void *address;
-  void *heap; /* where it is to be freed */
-  PyObject *on_device; /* the tensor that has it */
+  void *heap; /* to be freed; else NULL */
+  PyObject *on_device; /* the tensor that owns it, on a GPU; else NULL */
   char stack[SMALL_WORKSPACE + ALIGN];
 } workspace;
 
@@ -233,7 +233,7 @@ static void release_workspace(workspace *w) {
 
 int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
   const DLTensor *pointers[MAX_ARGS];
-  const tensor_arg *on_gpu = NULL; /* the first that is there */
+  const tensor_arg *on_gpu = NULL; /* the first tensor on a GPU */
   uint64_t elements = 0;
   for (int i = 0; i < n; i++) {
     pointers[i] = present[i] ? &args[i].t : NULL;
