@@ -66,8 +66,8 @@ func (c Columns[C]) FoldMinMax() {
 	}
 }
 
-// ColumnExtremes makes to the smallest and the largest of what they are and of columns side by
-// side, of which x is the first. A NaN counts for the largest, as FoldMinMax has it.
+// ColumnExtremes updates to[0] and to[1], the smallest and the largest elements so far of columns
+// side by side, by some rows; x is the first column. A NaN is kept in the largest, as FoldMinMax expects.
 type ColumnExtremes[C Compute] func(rows int, x Span, to [2][]C)
 
 // ColumnExtremeRows is the table of kernels that do so. It has no definition, which is that of

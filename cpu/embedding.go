@@ -6,8 +6,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Rows is a matrix of which rows are picked by number: element (r, c) lies
-// RowStride*r + Stride*c bytes after P.
+// Rows is a matrix: element (r, c) lies RowStride*r + Stride*c bytes after P.
 type Rows struct {
 	Span
 	RowStride int64
@@ -26,7 +25,7 @@ type RowCopies struct {
 	First    int64
 	Indices  []int64
 	Columns  int64
-	Early    int  // how many rows ahead memory is asked for
+	Early    int  // how many rows ahead rows of From are prefetched
 	Stream   bool // store around the caches; see StoreFence
 }
 
@@ -67,10 +66,10 @@ func ZeroRow(dst Span, n int64) {
 // grad_output and the destinations those of grad_weight, in bags rows of weight
 // and those of y.
 type EmbeddingSums struct {
-	EmbeddingSum         // of the first destination, with the lists of all
-	Start        []int64 // where in the lists each destination begins, and where the last ends
-	Apart        int64   // bytes from destination to destination
-	at           EmbeddingSum
+	EmbeddingSum              // the first destination, with the lists (Positions, Factors, Sources) of all
+	Start        []int64      // where in the lists each destination begins, and where the last ends
+	Apart        int64        // bytes from destination to destination
+	at           EmbeddingSum // one's result
 }
 
 // EmbeddingSum is one destination row of an EmbeddingSums.
@@ -209,7 +208,7 @@ const (
 	touchFrom  = 4 << 20
 )
 
-// touchAhead asks for the first lines of the rows that come next, of so many columns.
+// touchAhead prefetches the first lines of the next rows, of width columns from column on.
 func (e *EmbeddingSum) touchAhead(k int, column, width int64) {
 	if !e.Terms.Contiguous() || width == 0 || e.Terms.rowCount()*width*e.Terms.Stride < touchFrom {
 		return

@@ -19,8 +19,8 @@ type GridFramed struct {
 	f *framedKernel
 }
 
-// MostFramedSums is of how many channels gradients of the input go together with those of the grid:
-// sums of those of a pixel lie side by side.
+// MostFramedSums is the most channels for which the gradients of input and grid are computed together:
+// the sums of a pixel's channels lie side by side.
 const MostFramedSums = maxQuad
 
 // framedKernel is a set of generated kernels.

@@ -4,9 +4,9 @@ import "slices"
 
 // Groups of n elements that lie one after the other, many at a time.
 
-// GroupSums sums the terms of groups, for both sums: what a kernel left that
-// had accumulators for each element. GroupExtremes finds the extremes of groups
-// of elements of x, and of 0.
+// GroupSums sums the terms of groups of n elements, for both sums: a kernel left a term in
+// the accumulator of each element. GroupExtremes finds the smallest and the largest of the
+// elements of each group of x, and of 0.
 type (
 	GroupSums[C Compute]     func(terms [2][]C, n int, to [2][]C)
 	GroupExtremes[C Compute] func(s *Scratch, x Span, n int, to [2][]C)

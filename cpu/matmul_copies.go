@@ -87,6 +87,6 @@ func (m Rows) Transposed() Rows {
 	return m
 }
 
-// near reports whether so many rows of a matrix are so near to each other that
-// they do not meet in a cache.
+// near reports whether some rows of a matrix lie within so few bytes that they do not
+// compete for the same sets of a cache.
 func near(m *Rows, rows int64) bool { return m.RowStride > 0 && rows*m.RowStride <= matmulNear }

@@ -19,21 +19,22 @@ type LinearPanels struct {
 	Rows int64
 }
 
-// LinearLayer computes tiles by Run. Pack, if there is one, packs those rows of a tile that Panels has room for: Packed
-// returns how many of m, for a product with n rows of k codes, and the bytes that they take. The tiles of both begin with
-// a multiple of LinearPanel and have MostLinearRows at most.
+// LinearLayer is a way to compute tiles, by Run. Pack, unless nil, is called for all rows of x first and packs those that
+// Panels has room for; Packed returns how many of m rows these are, for a product with n rows of k codes, and their size
+// in bytes. Tiles begin with a row that is a multiple of LinearPanel, and have MostLinearRows rows at most.
 type LinearLayer struct {
 	Run, Pack func(*LinearTile)
 	Packed    func(m, n, k int64) (rows, bytes int64)
 }
 
-// MostLinearRows is how many rows of x a tile has at most.
+// MostLinearRows is the most rows of x of a tile.
 const MostLinearRows = 512
 
-// LinearPanel is how many rows a panel has at most.
+// LinearPanel is the most rows of a panel.
 const LinearPanel = 32
 
-// panelRows returns how many rows the first panel for so many has room for: 0 where they are too few for one.
+// panelRows returns how many rows the next panel has room for where so many are left: 0 if too few for a panel. A panel
+// is not full where that is faster than a smaller panel and single rows.
 func panelRows(rows int64) int64 {
 	switch {
 	case rows >= 27:
@@ -66,7 +67,8 @@ func RowsPacked(m, n, k int64) (rows, bytes int64) {
 	}
 }
 
-// leastForPanel is how many rows of weights make up for packing so many rows of k codes.
+// leastForPanel returns the fewest rows of weight that make up for packing a panel of rows of k codes. It was measured;
+// tests replace it.
 var leastForPanel = func(room, k int64) int64 {
 	switch least := 32 + k/16; room {
 	case 8:
@@ -78,10 +80,11 @@ var leastForPanel = func(room, k int64) int64 {
 	}
 }
 
-// leastForWinograd is how many rows of x, and of weight, make up for packing the others for AVX2.
+// leastForWinograd is the fewest rows of x, and of weight, for which packing both pays with AVX2. It was measured; tests
+// replace it.
 var leastForWinograd = int64(32)
 
-// panelAt is where the panel begins whose first row has this number.
+// panelAt returns the byte at which the panel begins whose first row has this number.
 func panelAt(row, k int64) int64 { return row * (16 + roundUp(k, 16)) }
 
 // maxInt32Depth products of two bytes always sum up within 32 bits.
