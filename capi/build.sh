@@ -19,6 +19,7 @@ case $here in
 *[[:space:]\'\"]*) # which would end a flag for the linker: a link to the folder has none
   links=$(mktemp -d)
   trap 'rm -rf "$links"' EXIT
+  trap 'exit 1' HUP INT TERM # not every shell ends by the line above otherwise
   ln -s "${here%/*}" "$links/isobit"
   cd "$links/isobit/capi"
   here=$PWD

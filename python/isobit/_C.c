@@ -13,6 +13,14 @@ static PyObject *set_finder(PyObject *module, PyObject *finder) {
   Py_RETURN_NONE;
 }
 
+static PyObject *set_error(PyObject *module, PyObject *type) {
+  (void)module;
+  Py_INCREF(type);
+  Py_XDECREF(argument_error);
+  argument_error = type;
+  Py_RETURN_NONE;
+}
+
 static int add_dtype(PyObject *item, PyObject *cpu) {
   int code, bits;
   torch_dtype *d = &torch.dtypes[torch.n_dtypes];
@@ -150,6 +158,7 @@ static PyObject *cache_info(PyObject *module, PyObject *none) {
 
 static PyMethodDef methods[] = {
     {"set_finder", set_finder, METH_O, NULL},
+    {"set_error", set_error, METH_O, NULL},
     {"set_torch", set_torch, METH_VARARGS, NULL},
     {"define", op_define, METH_VARARGS, NULL},
     {"set_function", op_set_function, METH_VARARGS, NULL},

@@ -49,6 +49,7 @@ typedef struct {
 extern library lib;
 extern int lib_usable; /* lib is filled, and this process is the one that did it */
 extern unsigned lib_generation; /* counts loads: a handle belongs to one of them */
+extern PyObject *argument_error; /* isobit.ArgumentError */
 extern PyObject *lib_finder; /* Python callable that answers the library's path */
 
 int lib_watch_forks(void); /* once, before the first load; 0, or an error number */

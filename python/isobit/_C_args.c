@@ -187,7 +187,7 @@ static int fill(call *c, int i, PyObject *o) {
   if (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, name)) return -1;
   if (c->transposed && i == 1 && transpose(c, &c->args[1].t)) return -1; /* such a call is not strict */
   if (c->args[i].t.ndim <= MAX_RANK) return 0;
-  PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, name, (int)c->args[i].t.ndim,
+  PyErr_Format(argument_error, "%s: %s has %d dimensions; want at most %d", c->op->name, name, (int)c->args[i].t.ndim,
                MAX_RANK);
   return -1;
 }

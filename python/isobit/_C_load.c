@@ -20,6 +20,7 @@
 library lib;
 int lib_usable;
 unsigned lib_generation;
+PyObject *argument_error;
 PyObject *lib_finder;
 
 static char *loaded_path;
@@ -211,7 +212,7 @@ PyObject *lib_path(void) {
 
 void lib_raise(isobit_status status, const char *message) {
   PyObject *type = PyExc_RuntimeError;
-  if (status == ISOBIT_INVALID_PROBLEM || status == ISOBIT_INVALID_ARGUMENT) type = PyExc_ValueError;
+  if (status == ISOBIT_INVALID_PROBLEM || status == ISOBIT_INVALID_ARGUMENT) type = argument_error;
   if (status == ISOBIT_UNSUPPORTED) type = PyExc_NotImplementedError;
   PyErr_SetString(type, message[0] ? message : "isobit: the library gave no message");
 }

@@ -189,7 +189,7 @@ static int pack(call *c, tensor_arg *a, shape *s, int dtype) {
   if (d->bits != 4) return dtype;
   if (s->rank == 0) {
     c->missed = !c->strict;
-    PyErr_Format(PyExc_ValueError, "%s: %s has shape []; want at least one dimension to pack along", c->op->name,
+    PyErr_Format(argument_error, "%s: %s has shape []; want at least one dimension to pack along", c->op->name,
                  c->op->tensors[0].marked);
     return -1;
   }
@@ -215,8 +215,7 @@ static int check_extents(call *c, const op_tensor *t, const shape *s) {
   if (d == s->rank) return 0;
   PyObject *list = list_of(s->extents, s->rank);
   c->missed = !c->strict;
-  if (list)
-    PyErr_Format(PyExc_ValueError, "%s: %s has shape %S; want no negative extent", c->op->name, t->marked, list);
+  if (list) PyErr_Format(argument_error, "%s: %s has shape %S; want no negative extent", c->op->name, t->marked, list);
   Py_XDECREF(list);
   return -1;
 }
@@ -235,13 +234,13 @@ static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype
   }
   if (a->t.dtype.code != want->code || a->t.dtype.bits != want->bits) {
     PyObject *dtype_of = PyObject_GetAttrString(given, "dtype");
-    PyErr_Format(PyExc_ValueError, "%s: out is %S; want %S", c->op->name, dtype_of ? dtype_of : Py_None, want->object);
+    PyErr_Format(argument_error, "%s: out is %S; want %S", c->op->name, dtype_of ? dtype_of : Py_None, want->object);
     Py_XDECREF(dtype_of);
     return -1;
   }
   if (a->t.ndim == s->rank && memcmp(a->t.shape, s->extents, (size_t)s->rank * sizeof *s->extents) == 0) return 0;
   PyObject *came = list_of(a->t.shape, a->t.ndim), *wanted = list_of(s->extents, s->rank);
-  if (came && wanted) PyErr_Format(PyExc_ValueError, "%s: out has shape %S; want %S", c->op->name, came, wanted);
+  if (came && wanted) PyErr_Format(argument_error, "%s: out has shape %S; want %S", c->op->name, came, wanted);
   Py_XDECREF(came);
   Py_XDECREF(wanted);
   return -1;
@@ -289,7 +288,7 @@ int make_output(call *c, int i, PyObject *given) {
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
     c->missed = !c->strict;
-    PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->marked, MAX_RANK);
+    PyErr_Format(argument_error, "%s: %s has too many dimensions; want at most %d", c->op->name, t->marked, MAX_RANK);
     return -1;
   }
   if (check_extents(c, t, &s)) return -1;

@@ -141,8 +141,8 @@ int threads_sync(void) {
   char err[ERR_SIZE] = "";
   isobit_status status = lib.set_num_threads(want, err, sizeof err);
   if (status == ISOBIT_INVALID_ARGUMENT) /* isobit.set_num_threads takes no such number */
-    PyErr_Format(PyExc_ValueError,
-                 "isobit: torch.get_num_threads() is %d; want 1 to 1024, or isobit.set_num_threads(n)", want);
+    PyErr_Format(argument_error, "isobit: torch.get_num_threads() is %d; want 1 to 1024, or isobit.set_num_threads(n)",
+                 want);
   else if (status)
     lib_raise(status, err);
   if (status) return -1;

@@ -65,7 +65,7 @@ static int take_written(plan_args *c, int i) {
   if (a->read_only) {
     int is_copy = a->read_only == DLPACK_FLAG_BITMASK_IS_COPIED;
     const char *what = is_copy ? "a copy, as its __dlpack__ says," : "read-only";
-    PyErr_Format(PyExc_ValueError, "isobit: %s is %s and would be written", positions[i], what);
+    PyErr_Format(argument_error, "isobit: %s is %s and would be written", positions[i], what);
     return -1;
   }
   if (!is_torch(a->object)) return 0;
@@ -83,7 +83,7 @@ static int take_written(plan_args *c, int i) {
 static int take_all(plan_args *c, PyObject *tensors, PyObject *writes) {
   Py_ssize_t n = PyTuple_Size(tensors), n_writes = PyTuple_Size(writes);
   if (n > MAX_ARGS) {
-    PyErr_Format(PyExc_ValueError, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
+    PyErr_Format(argument_error, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
     return -1;
   }
   for (; c->n < n; c->n++) {

@@ -158,7 +158,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
 
 static int check_memory(const tensor_arg *a, const char *op, const char *name) {
   if (!a->t.data && tensor_count(&a->t) != 0) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has no memory (a fake, meta or otherwise symbolic tensor)", op, name);
+    PyErr_Format(argument_error, "%s: %s has no memory (a fake, meta or otherwise symbolic tensor)", op, name);
     return -1;
   }
   /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. */
@@ -168,7 +168,7 @@ static int check_memory(const tensor_arg *a, const char *op, const char *name) {
     PyErr_Clear(); /* not torch's tensor: it has no such bit */
     return 0;
   }
-  if (is_neg) PyErr_Format(PyExc_ValueError, "%s: %s is a negative view: call resolve_neg() first", op, name);
+  if (is_neg) PyErr_Format(argument_error, "%s: %s is a negative view: call resolve_neg() first", op, name);
   return is_neg ? -1 : 0;
 }
 

@@ -3,8 +3,8 @@ on every instruction set and for every number of threads.
 
 Where PyTorch has a function, its isobit twin has the same name, arguments and order. All take dense
 tensors of up to 8 dimensions, on the CPU or a CUDA device. An argument of a wrong kind is a TypeError,
-one of a wrong value, dtype or shape a ValueError (an index or axis out of range an IndexError, too); both name
-it, and nothing is written. The formulas are those of NUMERICS.md in the repository. Importing isobit
+one of a wrong value, dtype or shape an ArgumentError: a ValueError, and a RuntimeError as torch raises (an index or
+axis out of range an IndexError, too); both name it, and nothing is written. The formulas are those of NUMERICS.md in the repository. Importing isobit
 loads no library: the first call that computes does, or asks for or sets what is the library's."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from . import _load
 _load.set_up()
 
 from . import nn  # noqa: E402
+from ._errors import ArgumentError  # noqa: E402
 from ._memory import get_huge_pages, set_huge_pages  # noqa: E402
 from ._threads import get_num_threads, set_num_threads  # noqa: E402
 from ._version import __version__  # noqa: E402
@@ -86,6 +87,7 @@ from .ops.weight_only_linear import weight_only_linear  # noqa: E402
 from .plan import Plan, info, support  # noqa: E402
 
 __all__ = [
+    "ArgumentError",
     "Plan",
     "__version__",
     "affine_grid",

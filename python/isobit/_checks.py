@@ -12,6 +12,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
+from ._errors import ArgumentError, UnknownType
 from ._load import DTYPES
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 # What plans call torch's dtypes and truth values.
 NAMES = {**{name: str(dtype) for dtype, _, _, name in DTYPES}, "true": "True", "false": "False"}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
-
-
-class UnknownType(ValueError, TypeError):
-    """A dtype that no op takes: a wrong value, and a TypeError, as torch raises."""
 
 
 def check_dense(op: str, **named: Any) -> None:
@@ -43,7 +40,7 @@ def check_floats(op: str, **named: torch.Tensor) -> None:
     """Raises where an argument is not of floats."""
     for name, t in named.items():
         if t.dtype not in FLOATS:
-            kind = ValueError if t.dtype in KNOWN else UnknownType
+            kind = ArgumentError if t.dtype in KNOWN else UnknownType
             raise kind(f"{op}: {name} is {t.dtype}; want one of {', '.join(map(str, FLOATS))}")
 
 
@@ -121,7 +118,7 @@ def _int(op: Op | None, name: str, value: Any) -> _Error:
         return _wrong("an int", value)
     if isinstance(value, bool):
         return _wrong("an int", value)
-    return None if -(1 << 63) <= number < 1 << 63 else (ValueError, f"is {spell(number)}; want an int64")
+    return None if -(1 << 63) <= number < 1 << 63 else (ArgumentError, f"is {spell(number)}; want an int64")
 
 
 def _float(op: Op | None, name: str, value: Any) -> _Error:
@@ -132,7 +129,7 @@ def _float(op: Op | None, name: str, value: Any) -> _Error:
     try:
         float(value)
     except OverflowError:
-        return ValueError, f"is {spell(value)}; want a float64"
+        return ArgumentError, f"is {spell(value)}; want a float64"
     except Exception:  # whatever an object's __float__ raises
         return _wrong("a float", value)
     return None
@@ -147,17 +144,17 @@ def _word(op: Op | None, name: str, value: Any) -> _Error:
     if not isinstance(value, str) or op is None:
         return None if isinstance(value, str) else _wrong("a str", value)
     words = types_by_op()[op.plan][name]
-    return None if value in words else (ValueError, f"is {spell(value)}; want one of {', '.join(words)}")
+    return None if value in words else (ArgumentError, f"is {spell(value)}; want one of {', '.join(words)}")
 
 
 def _ints(op: Op | None, name: str, value: Any) -> _Error:
     if not isinstance(value, (list, tuple)):
         return _wrong("a list of ints", value)
     if len(value) > MAX_DIMS:
-        return ValueError, f"has {len(value)} items; want at most {MAX_DIMS}"
+        return ArgumentError, f"has {len(value)} items; want at most {MAX_DIMS}"
     wrong = (_int(op, name, item) for item in value)
     kind = next((error[0] for error in wrong if error), None)
-    if kind is ValueError:
+    if kind is ArgumentError:
         return kind, "has an item that is no int64; want ints"
     return None if kind is None else _wrong("a list of ints", value)
 

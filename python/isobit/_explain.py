@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
-from ._checks import KINDS, KNOWN, MAX_DIMS, UnknownType, is_numpy_number, odd_kind, types_by_op, types_of
+from ._checks import KINDS, KNOWN, MAX_DIMS, is_numpy_number, odd_kind, types_by_op, types_of
+from ._errors import ArgumentError, UnknownType
 from ._load import DTYPES, PACKED
 
 if TYPE_CHECKING:
     from ._op import Op
     from ._signature import Input
-
-
-class IndexOutOfRange(ValueError, IndexError):
-    """An index of an embedding, or an axis, out of range: an IndexError, as torch's."""
 
 
 # How a plan says so.
@@ -46,7 +43,7 @@ def _explain_upstream(op: Op, args: tuple[Any, ...]) -> None:
     for item, value in zip(inputs[1:], args[1:], strict=False):
         if item.name in ("x", "q") and value is not None and value.shape != args[0].shape:
             want = f"want {list(value.shape)}, as {op.names[item.name]} has"
-            raise ValueError(f"{op.name}: {op.names['grad_output']} has shape {list(args[0].shape)}; {want}")
+            raise ArgumentError(f"{op.name}: {op.names['grad_output']} has shape {list(args[0].shape)}; {want}")
 
 
 def _explain_codes(op: Op, args: tuple[Any, ...]) -> None:
@@ -58,12 +55,12 @@ def _explain_codes(op: Op, args: tuple[Any, ...]) -> None:
     came, want = args[dtype], torch.uint8 if args[dtype] in PACKED else args[dtype]
     if args[codes].dtype != want:
         named = f"{op.names[inputs[codes].name]} is {args[codes].dtype}"
-        raise ValueError(f"{op.name}: {named}; want {want} for {op.names['dtype']}={came}")
+        raise ArgumentError(f"{op.name}: {named}; want {want} for {op.names['dtype']}={came}")
     if came not in PACKED:
         return
     shape, name = list(args[codes].shape), op.names[inputs[codes].name]
     if not shape:
-        raise ValueError(f"{op.name}: {name} has shape []; want at least one dimension to pack along")
+        raise ArgumentError(f"{op.name}: {name} has shape []; want at least one dimension to pack along")
     least, most = max(2 * shape[-1] - 1, 0), 2 * shape[-1]
     for attribute, extent in zip(op.signature.attributes, args[len(inputs) :], strict=False):
         if attribute.kind != "e" or extent is None or least <= extent <= most:
@@ -72,7 +69,7 @@ def _explain_codes(op: Op, args: tuple[Any, ...]) -> None:
             named, wanted = f"{op.names[attribute.name]} is {extent}", f"{least} or {most}"
         else:  # which follows from another argument
             named, wanted = f"{name} has shape {shape}", f"{(extent + 1) // 2} along the last dimension"
-        raise ValueError(f"{op.name}: {named}; want {wanted}, two codes to a byte")
+        raise ArgumentError(f"{op.name}: {named}; want {wanted}, two codes to a byte")
 
 
 def check_attributes(op: Op, args: tuple[Any, ...]) -> None:
@@ -103,7 +100,7 @@ def _explain_tensor(op: Op, item: Input, value: Any) -> None:
     if value.dtype not in KNOWN:
         raise UnknownType(f"{named} is {value.dtype}; want one of {types_of(op.plan, item.name)}")
     if value.dim() > MAX_DIMS:
-        raise ValueError(f"{named} has {value.dim()} dimensions; want at most {MAX_DIMS}")
+        raise ArgumentError(f"{named} has {value.dim()} dimensions; want at most {MAX_DIMS}")
 
 
 def check_codes(op: Op, value: torch.Tensor) -> None:
@@ -113,7 +110,7 @@ def check_codes(op: Op, value: torch.Tensor) -> None:
     first = op.signature.inputs[0].name
     _explain_tensor(op, op.signature.inputs[0], value)
     if value.dtype not in [dtype for dtype, _, _, name in DTYPES if name in types_by_op()[op.plan][first]]:
-        raise ValueError(f"{op.name}: {op.names[first]} is {value.dtype}; want one of {types_of(op.plan, first)}")
+        raise ArgumentError(f"{op.name}: {op.names[first]} is {value.dtype}; want one of {types_of(op.plan, first)}")
 
 
 def renamed(text: str, names: dict[str, str]) -> str:

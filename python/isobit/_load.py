@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+from ._errors import ArgumentError
+
 try:
     from . import _C
 except ImportError as error:
@@ -123,6 +125,7 @@ class Elsewhere(Exception):
 def set_up() -> None:
     """Tells the extension what it needs. Called once, by the package."""
     _C.set_finder(find_library)
+    _C.set_error(ArgumentError)
     _C.set_torch(
         {
             "Tensor": torch.Tensor,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ._checks import is_numpy_number, spell
+from ._errors import ArgumentError
 from ._signature import NUMBER_AS_FLOAT
 
 
@@ -16,9 +17,9 @@ def scalar_value(named: str, kind: int, value: Any) -> Any:
         try:
             return float(number)
         except OverflowError:
-            raise ValueError(f"{named} is an int of {number.bit_length()} bits; want a float64") from None
+            raise ArgumentError(f"{named} is an int of {number.bit_length()} bits; want a float64") from None
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
-        raise ValueError(f"{named} is {spell(number)}; want an int64")
+        raise ArgumentError(f"{named} is {spell(number)}; want an int64")
     return number
 
 
@@ -29,5 +30,5 @@ def _of_numpy(named: str, value: Any) -> int | float:
         return number
     narrowed = float(number)
     if math.isinf(narrowed) and number != narrowed:
-        raise ValueError(f"{named} is {number!s}; want a float64")
+        raise ArgumentError(f"{named} is {number!s}; want a float64")
     return narrowed

@@ -18,7 +18,8 @@ from torch.compiler import is_dynamo_compiling
 from . import _C
 from ._autograd import eager_function, elsewhere, function_named, is_transformed, refuse, within_transforms
 from ._checks import NAMES, check_device
-from ._explain import INDEX, IndexOutOfRange, check_attributes, explain, renamed
+from ._errors import IndexOutOfRange
+from ._explain import INDEX, check_attributes, explain, renamed
 from ._gradient import DETACHED, no_forward_mode, none_for_none, once, save_for_jvp
 from ._load import PACKED
 from ._memory import at_even_addresses

@@ -10,6 +10,7 @@ from torch.compiler import is_dynamo_compiling
 
 from ._autocast import suspended
 from ._checks import check_dense, check_device
+from ._errors import ArgumentError
 from ._explain import explain
 from ._memory import is_at_odd_address
 from ._op import Op
@@ -39,15 +40,15 @@ def _take(name: str, out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Copies the result to out. Raises, as the direct call does, where type or shape differ; an out without elements is
     resized, as in torch."""
     if out.dtype != y.dtype:
-        raise ValueError(f"{name}: out is {out.dtype}; want {y.dtype}")
+        raise ArgumentError(f"{name}: out is {out.dtype}; want {y.dtype}")
     if out.shape != y.shape:
         wrong = f"{name}: out has shape {list(out.shape)}; want {list(y.shape)}"
         if out.numel() > 0:
-            raise ValueError(wrong)
+            raise ArgumentError(wrong)
         try:
             out.resize_(y.shape)
         except RuntimeError as error:  # memory that is not torch's
-            raise ValueError(f"{wrong}, to which it cannot be resized") from error
+            raise ArgumentError(f"{wrong}, to which it cannot be resized") from error
     out.detach().copy_(y)  # code that PyTorch 2.8 compiles does not write to float64 [] itself
     return out
 
@@ -73,9 +74,9 @@ def check_place(name: str, out: torch.Tensor) -> None:
     if is_dynamo_compiling():
         return
     if _has_address(out) and out.numel() > 0 and out.untyped_storage().nbytes() == 0:
-        raise ValueError(f"{name}: out has no memory: its storage was given back")
+        raise ArgumentError(f"{name}: out has no memory: its storage was given back")
     if _overlaps(out):
-        raise ValueError(
+        raise ArgumentError(
             f"{name}: out has strides {list(out.stride())} with which elements may overlap; it is an output"
         )
 
@@ -108,7 +109,7 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
         explain(op, args)
     check_out(op.name, out, *args)
     if out.layout != torch.strided:
-        raise ValueError(f"{op.name}: out is {out.layout}; want torch.strided")
+        raise ArgumentError(f"{op.name}: out is {out.layout}; want torch.strided")
     check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta" or _is_copied(out):

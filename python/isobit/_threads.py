@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import _C
 from ._checks import check_kinds, spell
+from ._errors import ArgumentError
 
 
 def set_num_threads(n: int | None) -> None:
@@ -11,7 +12,7 @@ def set_num_threads(n: int | None) -> None:
     starts, follows torch.get_num_threads(). It never changes a result."""
     check_kinds("set_num_threads", "i?", n=n)
     if n is not None and not 1 <= n <= 1024:
-        raise ValueError(f"set_num_threads: n is {spell(n)}; want 1 to 1024")
+        raise ArgumentError(f"set_num_threads: n is {spell(n)}; want 1 to 1024")
     _C.set_num_threads(0 if n is None else n)
 
 

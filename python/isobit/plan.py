@@ -10,6 +10,7 @@ from typing import Any
 from . import _C
 from ._C import plan_call
 from ._checks import check_kinds, spell
+from ._errors import ArgumentError
 from ._explain import renamed
 
 # Whether plan_call runs, too.
@@ -41,9 +42,9 @@ class Plan:
         check_kinds("Plan", "i", max_workspace=max_workspace, num_threads=num_threads)
         for name, text in (("problem", problem), ("row", row or "")):
             if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-                raise ValueError(f"Plan: {name} is {spell(text)}; want text without NUL and surrogates")
+                raise ArgumentError(f"Plan: {name} is {spell(text)}; want text without NUL and surrogates")
         if not 0 <= num_threads <= 1024:
-            raise ValueError(f"Plan: num_threads is {spell(num_threads)}; want 0 to 1024")
+            raise ArgumentError(f"Plan: num_threads is {spell(num_threads)}; want 0 to 1024")
         self._create = (problem, row, max_workspace, num_threads)
         self._make()
 

@@ -1,5 +1,7 @@
 """Each bad input gets its sentence, and nothing is written."""
 
+import pickle
+
 import isobit
 import pytest
 import torch
@@ -194,8 +196,19 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(case):
     kind, words, call = BAD[case]
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, match=words) as raised:
         call()
+    if isinstance(raised.value, ValueError):  # and code that catches torch's error catches it, too
+        assert isinstance(raised.value, isobit.ArgumentError)
+        assert isinstance(raised.value, RuntimeError)
+
+
+def test_an_error_gets_from_process_to_process():
+    with pytest.raises(isobit.ArgumentError, match="axis is 2") as raised:
+        quantize(axis=2)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert type(again) is type(raised.value)
+    assert str(again) == str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from .._known import is_empty, number
 from .._transforms import is_plain
 from ..ops.dequantize import wanted_gradients
@@ -19,7 +20,7 @@ def check_shape(owner: str, shape: Sequence[int] | None) -> None:
     """Raises where this is no shape of what will be quantized, nor None."""
     check_kinds(owner, "l?", shape=shape)
     if shape is not None and min(shape, default=0) < 0:
-        raise ValueError(f"{owner}: shape is {list(shape)}; want extents of at least 0")
+        raise ArgumentError(f"{owner}: shape is {list(shape)}; want extents of at least 0")
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Grouping:
         check_kinds(owner, "l?", block_size=block_size)
         given = [a is not None for a in (axis, group_size, block_size)]
         if sum(given) > 1:
-            raise ValueError(f"{owner}: want one of a channel's axis, group_size and block_size")
+            raise ArgumentError(f"{owner}: want one of a channel's axis, group_size and block_size")
         if block_size is not None:
             return cls("per_block", tuple(block_size))
         if group_size is not None:
             if group_size < 1:
-                raise ValueError(f"{owner}: group_size is {group_size}; want at least 1")
+                raise ArgumentError(f"{owner}: group_size is {group_size}; want at least 1")
             return cls("per_channel_group", group_size)
         return cls() if axis is None else cls("per_channel", axis)
 
@@ -61,13 +62,15 @@ class Grouping:
             return [None] * rank
         if isinstance(where, tuple):
             if len(where) != rank or min(where, default=1) < 1:
-                raise ValueError(f"block_size is {list(where)}; want an extent of at least 1 for each of {list(shape)}")
+                raise ArgumentError(
+                    f"block_size is {list(where)}; want an extent of at least 1 for each of {list(shape)}"
+                )
             return list(where)
         if rank == 0:
-            raise ValueError(f"{self.name} wants at least one dimension, not a shape of []")
+            raise ArgumentError(f"{self.name} wants at least one dimension, not a shape of []")
         if self.name == "per_channel":
             if where is None or not -rank <= where < rank:
-                raise ValueError(f"ch_axis is {where}; want {-rank} to {rank - 1} for shape {list(shape)}")
+                raise ArgumentError(f"ch_axis is {where}; want {-rank} to {rank - 1} for shape {list(shape)}")
             return [1 if i == where % rank else None for i in range(rank)]
         return [1] * (rank - 1) + [where]
 

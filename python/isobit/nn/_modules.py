@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import MAX_DIMS, check_dense, check_floats
+from .._errors import ArgumentError
 
 _Module = TypeVar("_Module", bound=torch.nn.Module)
 
@@ -85,7 +86,7 @@ def check_input(module: torch.nn.Module, x: Any) -> None:
     check_dense(owner, input=x)
     check_floats(owner, input=x)
     if x.dim() > MAX_DIMS:
-        raise ValueError(f"{owner}: input has {x.dim()} dimensions; want at most {MAX_DIMS}")
+        raise ArgumentError(f"{owner}: input has {x.dim()} dimensions; want at most {MAX_DIMS}")
 
 
 def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
@@ -94,4 +95,4 @@ def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{owner}: input must be a Tensor, not {type(x).__name__}")
     if x.dim() == 0 or x.shape[-1] != features:
-        raise ValueError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")
+        raise ArgumentError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds, spell
+from .._errors import ArgumentError
 from .._known import is_empty
 from .._load import PACKED
 from ..ops import dequantize as _dequantize
@@ -43,10 +44,10 @@ def check_options(owner: str, eps: float, rounding: str) -> None:
     """Raises where these are none of a scheme."""
     check_kinds(owner, "f", eps=eps)
     if not 0 <= eps <= torch.finfo(torch.float32).max:
-        raise ValueError(f"{owner}: eps is {spell(eps)}; want at least 0, and finite in float32")
+        raise ArgumentError(f"{owner}: eps is {spell(eps)}; want at least 0, and finite in float32")
     check_kinds(owner, "s", rounding=rounding)
     if rounding not in ROUNDINGS:
-        raise ValueError(f"{owner}: rounding is {spell(rounding)}; want one of {', '.join(ROUNDINGS)}")
+        raise ArgumentError(f"{owner}: rounding is {spell(rounding)}; want one of {', '.join(ROUNDINGS)}")
 
 
 def quotient(x: Tensor, number: float) -> Tensor:
@@ -64,7 +65,7 @@ def code_type(owner: str, dtype: Any, name: str = "dtype") -> tuple[torch.dtype,
             return float8, -most, most
     match = re.fullmatch(r"q?(u?)int([1-8])", text)
     if match is None:
-        raise ValueError(f"{owner}: {name} is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
+        raise ArgumentError(f"{owner}: {name} is {dtype}; want an integer of 1 to 8 bits, or an 8-bit float of torch's")
     unsigned, bits = bool(match[1]), int(match[2])
     packed = getattr(torch, "uint4" if unsigned else "int4", None) if bits == 4 else None
     stored = packed if packed is not None else torch.uint8 if unsigned else torch.int8
@@ -79,7 +80,7 @@ def stored_dtype(owner: str, low: int, high: int, dtype: Any) -> torch.dtype | N
             return stored
     if dtype is None:
         return None
-    raise ValueError(f"{owner}: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}")
+    raise ArgumentError(f"{owner}: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}")
 
 
 @dataclass(frozen=True)
@@ -107,23 +108,23 @@ class Scheme:
         """This scheme, if its codes lie in [low, high] and parameters can be chosen for them."""
         least, most = self.quant_min, self.quant_max
         if not low <= least < most <= high:
-            raise ValueError(
+            raise ArgumentError(
                 f"{owner}: quant_min and quant_max are {least} and {most}; "
                 f"want {low} <= quant_min < quant_max <= {high}, the range of {self.dtype}"
             )
         if not least - self.middle <= 0 <= most - self.middle:
-            raise ValueError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
+            raise ArgumentError(f"{owner}: quant_min and quant_max are {least} and {most}; want 0 between them")
         if self.symmetric and most <= self.middle:
-            raise ValueError(f"{owner}: no code above {self.middle} in {least} to {most}; want symmetric=False")
+            raise ArgumentError(f"{owner}: no code above {self.middle} in {least} to {most}; want symmetric=False")
         if self._bounds_magnitude() and not self.symmetric:
-            raise ValueError(f"{owner}: hp_value_lb and hp_value_ub want a symmetric scheme")
+            raise ArgumentError(f"{owner}: hp_value_lb and hp_value_ub want a symmetric scheme")
         small, large = (
             other if bound is None else bound for bound, other in zip(self.magnitude, (0, inf), strict=True)
         )
         if not 0 <= small <= large:
-            raise ValueError(f"{owner}: want 0 <= hp_value_lb <= hp_value_ub, not {small} and {large}")
+            raise ArgumentError(f"{owner}: want 0 <= hp_value_lb <= hp_value_ub, not {small} and {large}")
         if self.dtype in FLOAT8 and not self.symmetric:
-            raise ValueError(f"{owner}: 8-bit float codes have a scale only; want a symmetric scheme")
+            raise ArgumentError(f"{owner}: 8-bit float codes have a scale only; want a symmetric scheme")
         return self
 
     @property

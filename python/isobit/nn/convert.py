@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from ._hooks import has_forward_hooks, keep_hooks
 from ._linear import Operand
 from ._modules import check_module
@@ -48,7 +49,7 @@ def _check_part(part: torch.nn.Module) -> None:
     if forward < served or "forward" in vars(part):
         raise TypeError(f"convert: a {owner} has a forward of its own; want a served() of its own, too")
     if "weight" in vars(part):
-        raise ValueError(f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning")
+        raise ArgumentError(f"convert: the weight of a {owner} is no parameter; want it without weight_norm or pruning")
     for name, parameter in part.named_parameters():
         if hasattr(parameter, "full_tensor"):
             raise TypeError(
@@ -56,7 +57,7 @@ def _check_part(part: torch.nn.Module) -> None:
                 "that get_model_state_dict gives with full_state_dict=True"
             )
     if _is_changed(part):
-        raise ValueError(
+        raise ArgumentError(
             f"convert: a forward hook of a {owner}'s weight_fake_quantizer changes what comes of the weight; want it removed"
         )
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from .._known import is_empty
 from .._transforms import is_recomputed, wants_derivative
 from . import torchao_config
@@ -34,7 +35,9 @@ def scheme_of(observer: Any) -> Scheme:
         bounds = int(observer.quant_min), int(observer.quant_max)
         symmetric = observer.qscheme in SYMMETRIC
         if observer.qscheme not in KNOWN:
-            raise ValueError(f"FakeQuantize: qscheme is {observer.qscheme}; want one of {', '.join(map(str, KNOWN))}")
+            raise ArgumentError(
+                f"FakeQuantize: qscheme is {observer.qscheme}; want one of {', '.join(map(str, KNOWN))}"
+            )
         if symmetric and low >= 0:
             symmetric = False  # torch.ao has a middle of its own
     except (AttributeError, TypeError) as missing:
@@ -91,7 +94,7 @@ class FakeQuantize(FakeQuantizer):
         if is_dynamic and not hasattr(self.activation_post_process, "choose"):
             raise TypeError(f"FakeQuantize: {type(self.activation_post_process).__name__} cannot be dynamic")
         if not is_dynamic and self.scheme.grouping.name == "per_token":
-            raise ValueError("FakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
+            raise ArgumentError("FakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
         self.is_dynamic = is_dynamic
         self.register_buffer("scale", torch.empty(0, dtype=torch.float32, device=device))
         self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32, device=device))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._errors import ArgumentError
 from ..ops.embedding import embedding
 from ..ops.embedding_bag import embedding_bag
 from ._fake_quantizer import FakeQuantizer, checked
@@ -26,7 +27,7 @@ class _FakeQuantizedTable(torch.nn.Module):
     def _quantize_by(self, weight: FakeQuantizer) -> None:
         owner = type(self).__name__
         if self.max_norm is not None or self.sparse:
-            raise ValueError(f"{owner}: want max_norm=None and sparse=False")
+            raise ArgumentError(f"{owner}: want max_norm=None and sparse=False")
         if weight is None:
             raise TypeError(f"{owner}: weight_fake_quantizer is None; want a module")
         self.weight_fake_quantizer = checked(self, "weight_fake_quantizer", weight)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from ._buffers import write
 from ._grouping import Grouping
 from ._scheme import quotient
@@ -71,13 +72,15 @@ class HistogramObserver(MinMaxObserver):
         super().__init__(dtype, qscheme, *bounds, factory_kwargs, eps, is_dynamic, **keywords)
         check_kinds("HistogramObserver", "i", bins=bins)
         if bins < 1:
-            raise ValueError(f"HistogramObserver: bins is {bins}; want at least 1")
+            raise ArgumentError(f"HistogramObserver: bins is {bins}; want at least 1")
         if self.scheme.grouping.name != "per_tensor":
-            raise ValueError(
+            raise ArgumentError(
                 f"HistogramObserver: has one range for all elements; want no {self.scheme.grouping.name} scheme"
             )
         if self.scheme.code_dtype is not None:
-            raise ValueError(f"HistogramObserver: dtype is {self.dtype}; want integer codes, which are evenly spaced")
+            raise ArgumentError(
+                f"HistogramObserver: dtype is {self.dtype}; want integer codes, which are evenly spaced"
+            )
         self.bins = bins
         counts = torch.zeros(bins, dtype=torch.int64, device=self.min_val.device)
         self.register_buffer("histogram", counts)

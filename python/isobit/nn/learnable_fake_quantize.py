@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from .._known import is_empty
 from .._transforms import check_function, is_watched
 from ._buffers import assign, device_of, has_value, version_of, write
@@ -78,17 +79,19 @@ class LearnableFakeQuantize(FakeQuantizer):
         check_kinds(owner, "s", start=start)
         check_options(owner, eps, rounding)
         if channels is not None and channels < 1:
-            raise ValueError(f"{owner}: channels is {channels}; want at least 1, or None")
+            raise ArgumentError(f"{owner}: channels is {channels}; want at least 1, or None")
         if start not in _STARTS:
-            raise ValueError(f"{owner}: start is {start!r}; want one of {', '.join(_STARTS)}")
+            raise ArgumentError(f"{owner}: start is {start!r}; want one of {', '.join(_STARTS)}")
         if not quant_min < quant_max or quant_max < 1:
-            raise ValueError(f"{owner}: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}")
+            raise ArgumentError(
+                f"{owner}: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
+            )
         grouping = Grouping.of(owner, None if channels is None else ch_axis, group_size, block_size)
         if shape is None and (group_size is not None or block_size is not None):
-            raise ValueError(f"{owner}: group_size and block_size want shape, that of what is quantized")
+            raise ArgumentError(f"{owner}: group_size and block_size want shape, that of what is quantized")
         centred = not learn_zero_point and quant_min < 0
         if start == "min_max" and not centred and not learn_zero_point:
-            raise ValueError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
+            raise ArgumentError(f"{owner}: start='min_max' of unsigned codes wants learn_zero_point=True")
         stored = stored_dtype(owner, quant_min, quant_max, dtype)
         self.scheme = Scheme(grouping, quant_min, quant_max, stored, centred, eps, rounding=rounding)
         self._check_given(learn_zero_point, qscheme, is_dynamic)
@@ -115,13 +118,13 @@ class LearnableFakeQuantize(FakeQuantizer):
         """Raises where an argument says otherwise than the scheme that the others make."""
         owner = type(self).__name__
         if self.scheme.code_dtype is not None and learn_zero_point:
-            raise ValueError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
+            raise ArgumentError(f"{owner}: 8-bit float codes have a scale only; want learn_zero_point=False")
         if qscheme not in (None, self.qscheme):
-            raise ValueError(
+            raise ArgumentError(
                 f"{owner}: qscheme is {qscheme}; want {self.qscheme}, what channels and learn_zero_point make"
             )
         if is_dynamic:
-            raise ValueError(
+            raise ArgumentError(
                 f"{owner}: is_dynamic is True; want False, as parameters that are learned belong to no batch"
             )
 
@@ -151,7 +154,7 @@ class LearnableFakeQuantize(FakeQuantizer):
         the start does not depend on threads."""
         came, want = self.scheme.grouping.parameter_shape(x.shape), list(self.scale.shape)
         if came and came != want:
-            raise ValueError(
+            raise ArgumentError(
                 f"LearnableFakeQuantize: an input of shape {list(x.shape)} has scales of shape {came}; want {want}"
             )
         zero_point = None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense
+from .._errors import ArgumentError
 from .._gradient import widest
 from .._transforms import wants_derivative
 from ..ops.dequantize import dequantize_per_token
@@ -68,7 +69,7 @@ class ServedLinear(FollowsData):
         super().__init__()
         check_dense("ServedLinear", weight_codes=weight_codes, weight_scale=weight_scale)
         if weight_codes.dim() != 2:
-            raise ValueError(f"ServedLinear: weight_codes has shape {list(weight_codes.shape)}; want [N, K]")
+            raise ArgumentError(f"ServedLinear: weight_codes has shape {list(weight_codes.shape)}; want [N, K]")
         self.out_features, self.in_features = weight_codes.shape
         self.register_buffer("weight_codes", weight_codes)
         self.register_buffer("weight_scale", weight_scale)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from .._known import number
 from ._buffers import member
 from .observers import EPS, MinMaxObserver
@@ -32,7 +33,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **keywords)
         check_kinds(type(self).__name__, "f", averaging_constant=averaging_constant)
         if not 0 <= averaging_constant <= 1:
-            raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
+            raise ArgumentError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

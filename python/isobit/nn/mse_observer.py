@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from .._known import is_empty
 from .moving_average_observer import MovingAverageMinMaxObserver
 from .observers import EPS
@@ -38,7 +39,7 @@ class MSEObserver(MovingAverageMinMaxObserver):
         check_kinds("MSEObserver", "i", steps=steps)
         check_kinds("MSEObserver", "f", smallest=smallest)
         if steps < 1 or not 0 < smallest <= 1:
-            raise ValueError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
+            raise ArgumentError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
         self.steps = steps
         self.smallest = smallest
 

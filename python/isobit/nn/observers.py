@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checks import FLOATS, check_kinds
+from .._errors import ArgumentError
 from .._known import holds_nowhere, is_empty
 from .._transforms import is_recomputed
 from ._buffers import FollowsData, device_of, has_value, member, set_buffer, set_flag
@@ -93,9 +94,9 @@ class MinMaxObserver(FollowsData):
         check_shape(owner, shape)
         check_options(owner, eps, rounding)
         if scale_dtype is not None and scale_dtype not in FLOATS:
-            raise ValueError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
+            raise ArgumentError(f"{owner}: scale_dtype is {scale_dtype!r}; want one of {', '.join(map(str, FLOATS))}")
         if qscheme not in KNOWN:
-            raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, KNOWN))}")
+            raise ArgumentError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, KNOWN))}")
         stored, low, high = code_type(owner, dtype)
         bounds = low if quant_min is None else quant_min, high if quant_max is None else quant_max
         least, most = (b // 2 if reduce_range else b for b in bounds)
@@ -204,7 +205,7 @@ class MinMaxObserver(FollowsData):
                 low, high = torch.where(new, low, merged[0]), torch.where(new, high, merged[1])
         elif not self.is_new() or self._said() not in (None, list(low.shape)):
             had, said = f", those before had {list(least.shape)}", f"; want {self._said()}, as shape={self.shape} has"
-            raise ValueError(
+            raise ArgumentError(
                 f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}"
                 f"{had if self.shape is None else said}"  # dynamo, which writes symbols, adds no strings
             )

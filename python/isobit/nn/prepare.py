@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .._checks import check_kinds
+from .._errors import ArgumentError
 from ._fake_quantizer import FakeQuantizer
 from ._modules import check_module
 from .embedding import Embedding, EmbeddingBag
@@ -74,14 +75,14 @@ def prepare(
     ]
     kinds = [kind for kind in kinds if any(given is not None for given in kind[2].values())]
     if not kinds:
-        raise ValueError("prepare: weight, activation and embedding are all None; want one of them")
+        raise ArgumentError("prepare: weight, activation and embedding are all None; want one of them")
     found: list[tuple[str, Any, list[FakeQuantizer | None]]] = []
     for name, layer in module.named_modules():
         for types, becomes, by in kinds:
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
                 found.append((name, becomes, _fakes_of(layer, by)))
     if not found:
-        raise ValueError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
+        raise ArgumentError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
     module = module if inplace else copy.deepcopy(module)
     layers: dict[str, Any] = dict(module.named_modules())
     for name, becomes, fakes in found:
@@ -131,15 +132,15 @@ def _picked(layer: torch.nn.Module, name: str, types: _Types, filter_fn: Filter 
         return False
     where = f"prepare: {name!r}, a {type(layer).__name__},"
     if lazy:
-        raise ValueError(f"{where} has no weight before its first batch; want prepare after it")
+        raise ArgumentError(f"{where} has no weight before its first batch; want prepare after it")
     if type(layer) not in types:
         raise TypeError(f"{where} is not itself a {types[0].__name__}; want filter_fn to leave it out")
     if layer._parameters.get("weight") is None:
-        raise ValueError(f"{where} has no parameter of its own named weight; want it without weight_norm or pruning")
+        raise ArgumentError(f"{where} has no parameter of its own named weight; want it without weight_norm or pruning")
     if "forward" in vars(layer):
-        raise ValueError(f"{where} has a forward of its own; want it without")
+        raise ArgumentError(f"{where} has a forward of its own; want it without")
     if getattr(layer, "max_norm", None) is not None or getattr(layer, "sparse", False):
-        raise ValueError(f"{where} has max_norm or a sparse gradient; want max_norm=None and sparse=False")
+        raise ArgumentError(f"{where} has max_norm or a sparse gradient; want max_norm=None and sparse=False")
     return True
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._errors import ArgumentError
 from .._load import PACKED
 from ..ops._granularity import FLOAT8
 from ..ops.embedding import padding_row
@@ -91,7 +92,7 @@ class ServedWeight(FollowsData):
             self.scheme = self.scheme.with_dtype(stored_as)
             if self.scheme.dtype is None:
                 bounds = f"{self.scheme.quant_min} to {self.scheme.quant_max}"
-                raise ValueError(f"convert: no type holds codes of {bounds}; want 8 bits")
+                raise ArgumentError(f"convert: no type holds codes of {bounds}; want 8 bits")
             scale, zero_point, _ = by.parameters_for(weight)
             zero_point = self.scheme.integer_zero_point(zero_point)
             codes = self.scheme.quantize(weight, scale, zero_point)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense
-from .._explain import IndexOutOfRange
+from .._errors import ArgumentError, IndexOutOfRange
 from .._jagged import is_jagged, of_values
 from ..ops.embedding_bag import unnested
 from ._buffers import member
@@ -33,7 +33,7 @@ class _ServedTable(torch.nn.Module):
         owner = type(self).__name__
         check_dense(owner, input=input)
         if input.dtype not in _INDICES:
-            raise ValueError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
+            raise ArgumentError(f"{owner}: input is {input.dtype}; want one of {', '.join(map(str, _INDICES))}")
 
     def _named(self, function: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
         try:

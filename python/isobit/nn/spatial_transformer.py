@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense, check_kinds, spell
+from .._errors import ArgumentError
 from ..ops.affine_grid import affine_grid
 from ..ops.grid_sample import grid_sample
 
@@ -21,7 +22,7 @@ def _check_image(input: Tensor) -> None:
         return
     check_dense("SpatialTransformer", input=input)
     if input.dim() != 4:
-        raise ValueError(f"SpatialTransformer: input has shape {list(input.shape)}; want [N, C, H, W]")
+        raise ArgumentError(f"SpatialTransformer: input has shape {list(input.shape)}; want [N, C, H, W]")
 
 
 def _maps(theta: Any, input: Tensor) -> Tensor:
@@ -29,7 +30,7 @@ def _maps(theta: Any, input: Tensor) -> Tensor:
     if not isinstance(theta, torch.fx.Proxy):
         check_dense("SpatialTransformer", **{"localisation's result": theta})
         if theta.dim() == 0 or theta.shape[0] != input.shape[0] or theta.numel() != 6 * input.shape[0]:
-            raise ValueError(
+            raise ArgumentError(
                 f"SpatialTransformer: localisation gives shape {list(theta.shape)} for an input of {list(input.shape)}; "
                 f"want [{input.shape[0]}, 6] or [{input.shape[0]}, 2, 3]"
             )
@@ -58,7 +59,7 @@ class SpatialTransformer(torch.nn.Module):
             raise TypeError(f"SpatialTransformer: localisation must be a torch.nn.Module, not {kind}")
         check_kinds("SpatialTransformer", "l?", size=size)
         if size is not None and (len(size) != 2 or min(size) < 1):
-            raise ValueError(f"SpatialTransformer: size is {spell(size)}; want a height and a width of at least 1")
+            raise ArgumentError(f"SpatialTransformer: size is {spell(size)}; want a height and a width of at least 1")
         self.localisation = localisation
         self.size = size
         self.mode = mode

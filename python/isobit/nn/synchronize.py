@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .._errors import ArgumentError
 from ._modules import check_module
 from .fake_quantize import FakeQuantize
 from .histogram_observer import HistogramObserver
@@ -78,10 +79,10 @@ def _check_same(of_all: list[list[_Outline]]) -> None:
                 a, b = (
                     f"{o.name!r}, a {o.kind}{'' if o.bins is None else f' of {o.bins} bins'}" for o in (mine, other)
                 )
-                raise ValueError(f"synchronize_observers: process 0 has {a}, process {process} {b}; want the same")
+                raise ArgumentError(f"synchronize_observers: process 0 has {a}, process {process} {b}; want the same")
         if len(of_all[0]) != len(outlines):
             counts = f"process 0 has {len(of_all[0])} observers, process {process} {len(outlines)}"
-            raise ValueError(f"synchronize_observers: {counts}; want the same")
+            raise ArgumentError(f"synchronize_observers: {counts}; want the same")
 
 
 def _joined(outlines: Sequence[_Outline]) -> _Outline:
@@ -90,12 +91,12 @@ def _joined(outlines: Sequence[_Outline]) -> _Outline:
     for other in outlines[1:]:
         if result.shape is not None and other.shape not in (None, result.shape):
             shapes = f"ranges of shape {list(result.shape)} and {list(other.shape)}"
-            raise ValueError(f"synchronize_observers: {result.name!r} has {shapes}; want the same on all processes")
+            raise ArgumentError(f"synchronize_observers: {result.name!r} has {shapes}; want the same on all processes")
         dtype = torch.promote_types(result.dtype, other.dtype)
         shape = other.shape if result.shape is None else result.shape
         result = result._replace(shape=shape, dtype=dtype)
     if {outline.shared for outline in outlines} not in ({"none"}, {"all"}):
-        raise ValueError(
+        raise ArgumentError(
             f"synchronize_observers: {result.name!r} has counts that were shared, and others; want one call, after all "
             "batches, or reset_min_max_vals() before more of them"
         )

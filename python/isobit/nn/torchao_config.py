@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._checks import FLOATS, check_kinds
+from .._errors import ArgumentError
 from ._grouping import Grouping
 from ._scheme import code_type
 from .moving_average_observer import MovingAverageMinMaxObserver
@@ -49,7 +50,7 @@ _GRANULARITIES = {
 
 def _rows(dim: int) -> Grouping:
     if dim != -1:
-        raise ValueError(f"from_config: granularity is PerRow(dim={dim}); want dim=-1, or PerAxis")
+        raise ArgumentError(f"from_config: granularity is PerRow(dim={dim}); want dim=-1, or PerAxis")
     return Grouping("per_token")
 
 
@@ -67,7 +68,7 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
         fields |= {name: getattr(config, name) for name in _DEFAULTS if name not in repeats and hasattr(config, name)}
     unknown = keywords.keys() - _DEFAULTS.keys()
     if unknown:
-        raise ValueError(f"from_config: {', '.join(sorted(unknown))} is not a field; want {', '.join(_DEFAULTS)}")
+        raise ArgumentError(f"from_config: {', '.join(sorted(unknown))} is not a field; want {', '.join(_DEFAULTS)}")
     fields |= keywords
     if config is None and "is_dynamic" not in keywords:
         fields["is_dynamic"] = not fields["range_learning"]
@@ -76,13 +77,13 @@ def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     check_kinds("from_config", "f?", eps=fields["eps"])
     precision = fields["zero_point_precision"]
     if precision not in _ZERO_POINTS:
-        raise ValueError(f"from_config: zero_point_precision is {precision}; want torch.int32")
+        raise ArgumentError(f"from_config: zero_point_precision is {precision}; want torch.int32")
     domain = fields["zero_point_domain"]
     name = getattr(domain, "name", str(domain)).upper()
     if name not in ("INT", "NONE"):
-        raise ValueError(f"from_config: zero_point_domain is {domain}; want INT, zero points that are codes")
+        raise ArgumentError(f"from_config: zero_point_domain is {domain}; want INT, zero points that are codes")
     if domain is not None and name == "NONE" and not _symmetric(fields):
-        raise ValueError(f"from_config: zero_point_domain is {domain}; want INT where it is not symmetric")
+        raise ArgumentError(f"from_config: zero_point_domain is {domain}; want INT where it is not symmetric")
     return fields
 
 
@@ -116,15 +117,15 @@ def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, An
     wanted = (("is_dynamic", False), ("scale_precision", torch.float32), ("hp_value_lb", None), ("hp_value_ub", None))
     for name, want in wanted:
         if fields[name] != want:
-            raise ValueError(f"from_config: {name} is {fields[name]}; want {want} with range_learning")
+            raise ArgumentError(f"from_config: {name} is {fields[name]}; want {want} with range_learning")
     if symmetric and low == 0:
-        raise ValueError(f"from_config: dtype is {fields['dtype']}; a learned range of it wants is_symmetric=False")
+        raise ArgumentError(f"from_config: dtype is {fields['dtype']}; a learned range of it wants is_symmetric=False")
     if grouping.name == "per_token":
-        raise ValueError(
+        raise ArgumentError(
             "from_config: tokens differ from batch to batch; want another granularity, or no range_learning"
         )
     if shape is None and grouping.name != "per_tensor":
-        raise ValueError(f"from_config: range_learning of {grouping} wants shape, that of what is quantized")
+        raise ArgumentError(f"from_config: range_learning of {grouping} wants shape, that of what is quantized")
     chosen: dict[str, Any] = {
         "quant_min": low,
         "quant_max": high,
@@ -146,10 +147,10 @@ def _symmetric(fields: dict[str, Any]) -> bool:
     if mapping is None:
         return symmetric is None or symmetric
     if symmetric is not None:
-        raise ValueError("from_config: want one of mapping_type and is_symmetric, not both")
+        raise ArgumentError("from_config: want one of mapping_type and is_symmetric, not both")
     name = getattr(mapping, "name", str(mapping)).upper()
     if name not in ("SYMMETRIC", "ASYMMETRIC"):
-        raise ValueError(f"from_config: mapping_type is {mapping}; want SYMMETRIC or ASYMMETRIC")
+        raise ArgumentError(f"from_config: mapping_type is {mapping}; want SYMMETRIC or ASYMMETRIC")
     return name == "SYMMETRIC"
 
 
@@ -158,10 +159,10 @@ def _grouping(granularity: Any, group_size: int | None) -> Grouping:
     name = text.lower().replace("_", "")
     if group_size is not None:
         if granularity is not None and name != "pergroup":
-            raise ValueError(f"from_config: group_size is {group_size}, and granularity {granularity}; want one")
+            raise ArgumentError(f"from_config: group_size is {group_size}, and granularity {granularity}; want one")
         return Grouping.of("from_config", None, group_size, None)
     if name not in _GRANULARITIES or (isinstance(granularity, str) and name in ("pergroup", "perblock", "peraxis")):
-        raise ValueError(
+        raise ArgumentError(
             f"from_config: granularity is {granularity!r}; want 'per_tensor', 'per_token', 'per_channel', group_size, "
             "or an object of torchao's PerTensor, PerToken, PerRow, PerAxis, PerGroup or PerBlock"
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from .._checks import spell
+from .._errors import ArgumentError
 from .._load import DTYPES
 
 # The ranges of codes; those of 4 bits have a dtype in newer versions of torch only.
@@ -23,7 +24,7 @@ def check_code_dtype(op: str, dtype: torch.dtype, known: Sequence[torch.dtype]) 
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{op}: dtype must be {wanted}, not {spell(dtype)}")
     if dtype not in known:
-        raise ValueError(f"{op}: dtype is {dtype}; want {wanted}")
+        raise ArgumentError(f"{op}: dtype is {dtype}; want {wanted}")
 
 
 def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:

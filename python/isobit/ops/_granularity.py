@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from .._checks import MAX_DIMS, check_dense, is_numpy_number, spell
+from .._errors import ArgumentError
 from .._load import DTYPES
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
         wanted = "None, torch.float8_e4m3fn or torch.float8_e5m2"
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"{op}: code_dtype must be {wanted}, not {spell(dtype)}")
-        raise ValueError(f"{op}: code_dtype is {dtype}; want {wanted}")
+        raise ArgumentError(f"{op}: code_dtype is {dtype}; want {wanted}")
     return FLOAT8[dtype]
 
 
@@ -115,12 +116,12 @@ def without_zero_point(op: Op, args: tuple[Any, ...], at: int) -> tuple[Any, ...
     else:
         is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)
     if not is_zero:
-        raise ValueError(
+        raise ArgumentError(
             f"{op.name}: 8-bit float codes have a scale only; want {name}=None (or integers that are all 0)"
         )
     scale = args[at - 1]
     if isinstance(zero_point, Tensor) and isinstance(scale, Tensor) and zero_point.numel() != scale.numel():
         came, want = (list(t.shape) for t in (zero_point, scale))
-        raise ValueError(f"{op.name}: {name} has shape {came}; want {want}, as {op.names['scale']} has, or None")
+        raise ArgumentError(f"{op.name}: {name} has shape {came}; want {want}, as {op.names['scale']} has, or None")
     bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
     return (*args[:at], None, *bounds, *args[at + 4 :])

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import check_dense
+from .._errors import ArgumentError
 from .._op import Op
 from .._out import write_out
 from .._transforms import is_traced
@@ -56,10 +57,10 @@ def _check_size(theta: Tensor, size: Sequence[int]) -> None:
     if len(size) not in (4, 5):
         raise NotImplementedError(f"affine_grid: size is {list(size)}; want [N, C, H, W] or [N, C, D, H, W]")
     if any(isinstance(extent, int) and extent < 0 for extent in size):
-        raise ValueError(f"affine_grid: size is {list(size)}; want no negative extent")
+        raise ArgumentError(f"affine_grid: size is {list(size)}; want no negative extent")
     want = [size[0], len(size) - 2, len(size) - 1]
     if list(theta.shape) != want:
-        raise ValueError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
+        raise ArgumentError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
 
 
 def affine_grid(
@@ -94,7 +95,7 @@ def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -
     grad_grid's dtype. Each element is a sum over positions of grad_grid times a base coordinate, or 1."""
     check_dense("affine_grid_backward", grad_grid=grad_grid)
     if grad_grid.dim() == 0:
-        raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
+        raise ArgumentError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
     rank = grad_grid.shape[-1]
     corners = align_corners is not None and align_corners
     return _BACKWARD.with_gradient(grad_grid, [grad_grid.shape[0], rank, rank + 1], corners)

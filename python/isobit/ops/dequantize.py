@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import spell
+from .._errors import ArgumentError
 from .._explain import check_codes
 from .._gradient import rounded, saved_values, saving
 from .._load import PACKED
@@ -92,9 +93,9 @@ def dispatched(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) ->
     if came != dtype:
         check_codes(op, args[0])
     if dtype in PACKED and came != torch.uint8:
-        raise ValueError(f"{op.name}: input is {came}; want torch.uint8 for dtype={dtype}")
+        raise ArgumentError(f"{op.name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:
-        raise ValueError(f"{op.name}: dtype is {dtype}; want {came}, that of input")
+        raise ArgumentError(f"{op.name}: dtype is {dtype}; want {came}, that of input")
     args = with_scalars(name, args)
     if is_float8(dtype):
         args = without_zero_point(op, args, 2)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import MAX_DIMS, check_dense, check_kinds, spell
+from .._errors import ArgumentError
 from .._gradient import Frame, once
 from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op
@@ -143,7 +144,7 @@ def padding_row(padding_idx: int | None, rows: int, op: str = "embedding") -> in
         padding_idx = padding_idx if isinstance(padding_idx, torch.SymInt) else operator.index(padding_idx)
     if not -rows <= padding_idx < rows:
         want = f"want -{rows} to {rows - 1} for {rows} rows" if rows else "there are no rows"
-        raise ValueError(f"{op}: padding_idx is {spell(padding_idx)}; {want}")
+        raise ArgumentError(f"{op}: padding_idx is {spell(padding_idx)}; {want}")
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 
@@ -178,9 +179,9 @@ def embedding(
         return of_values("embedding", lambda values: embedding(values, *rest), input, out)
     check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
-        raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
+        raise ArgumentError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
     if input.dim() >= MAX_DIMS:
-        raise ValueError(f"embedding: input has {input.dim()} dimensions; want at most {MAX_DIMS - 1}")
+        raise ArgumentError(f"embedding: input has {input.dim()} dimensions; want at most {MAX_DIMS - 1}")
     rows = weight.shape[0]
     if type(padding_idx) is int and padding_idx == rows == 0:  # which torch takes
         padding_idx = None
@@ -201,7 +202,7 @@ def _number(op: str, name: str, value: Any) -> float:
     except Exception:  # whatever an object's __float__ raises
         raise TypeError(f"{op}: {name} must be a number, not {spell(value)}") from None
     if number != number:
-        raise ValueError(f"{op}: {name} is NaN; want a number")
+        raise ArgumentError(f"{op}: {name} is NaN; want a number")
     return number
 
 
@@ -217,9 +218,9 @@ def embedding_backward(
     of range counts for nothing. padding_idx: a row that gets none, below 0 for none, as in
     ``torch.ops.aten.embedding_dense_backward``. scale_grad_by_freq divides a sum by the number of its terms."""
     if isinstance(num_weights, int) and num_weights < 0:
-        raise ValueError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
+        raise ArgumentError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
     if type(grad_output) is Tensor and grad_output.dim() == 0:
-        raise ValueError("embedding_backward: grad_output has shape []; want that of indices, then D")
+        raise ArgumentError("embedding_backward: grad_output has shape []; want that of indices, then D")
     if type(padding_idx) is int and padding_idx < -1:
         padding_idx = -1
     return _BACKWARD.with_gradient(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)

@@ -10,6 +10,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autograd import leave_to_python
 from .._checks import check_dense, spell
+from .._errors import ArgumentError
 from .._jagged import is_jagged
 from .._op import Op
 from .._vmap import register
@@ -189,9 +190,9 @@ def embedding_bag(
     check_dense("embedding_bag", input=input, weight=weight)
     bags = bags_of("embedding_bag", input, weight, offsets, per_sample_weights, mode, include_last_offset)
     if mode == "max" and scale_grad_by_freq:
-        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
+        raise ArgumentError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
     if mode == "max" and sparse:
-        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
+        raise ArgumentError("embedding_bag: mode='max' has no sparse gradient")
     include_last_offset = include_last_offset and offsets is not None
     row = padding_row(padding_idx, weight.shape[0], "embedding_bag")
     attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
@@ -210,22 +211,22 @@ def unnested(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The values and offsets of a jagged tensor, which is a batch of bags."""
     if offsets is not None:
-        raise ValueError(f"{op}: offsets were given, and input is nested, whose rows are the bags")
+        raise ArgumentError(f"{op}: offsets were given, and input is nested, whose rows are the bags")
     if input.dim() != 2:
-        raise ValueError(f"{op}: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags")
+        raise ArgumentError(f"{op}: input is nested, of {input.dim()} dimensions; want two, of which rows are the bags")
     nested = {"input": input}
     if per_sample_weights is not None:
         nested["per_sample_weights"] = per_sample_weights
     for name, t in nested.items():
         if getattr(t, "layout", None) != torch.jagged:
-            raise ValueError(f"{op}: input is nested; want {name} nested, too, in the jagged layout")
+            raise ArgumentError(f"{op}: input is nested; want {name} nested, too, in the jagged layout")
         if t.lengths() is not None:
-            raise ValueError(f"{op}: {name} is nested with gaps between its rows; want it contiguous")
+            raise ArgumentError(f"{op}: {name} is nested with gaps between its rows; want it contiguous")
     starts, values = input.offsets(), None
     if per_sample_weights is not None:
         other, values = nested["per_sample_weights"].offsets(), per_sample_weights.values()
         if other is not starts and not is_dynamo_compiling() and not torch.equal(other, starts):
-            raise ValueError(f"{op}: per_sample_weights is nested; want rows as long as those of input")
+            raise ArgumentError(f"{op}: per_sample_weights is nested; want rows as long as those of input")
     return input.values(), starts, values
 
 
@@ -245,7 +246,7 @@ def bags_of(
         check_dense(op, per_sample_weights=per_sample_weights)
     _check_shapes(op, input, weight, offsets, per_sample_weights)
     if not isinstance(mode, str) or mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{op}: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
+        raise ArgumentError(f"{op}: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"{op}: per_sample_weights are for mode='sum', not for mode={mode!r}")
     if not isinstance(include_last_offset, bool):
@@ -254,7 +255,7 @@ def bags_of(
     if offsets is None or not include_last_offset:
         return bags
     if bags == 0:
-        raise ValueError(f"{op}: offsets has shape [0]; want at least the last offset")
+        raise ArgumentError(f"{op}: offsets has shape [0]; want at least the last offset")
     return bags - 1
 
 
@@ -263,14 +264,14 @@ def _check_shapes(
 ) -> None:
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         came, want = list(per_sample_weights.shape), list(input.shape)
-        raise ValueError(f"{op}: per_sample_weights has shape {came}; want {want}, the shape of input")
+        raise ArgumentError(f"{op}: per_sample_weights has shape {came}; want {want}, the shape of input")
     if weight.dim() != 2:
-        raise ValueError(f"{op}: weight has shape {list(weight.shape)}; want two dimensions")
+        raise ArgumentError(f"{op}: weight has shape {list(weight.shape)}; want two dimensions")
     if input.dim() not in (1, 2):
-        raise ValueError(f"{op}: input has shape {list(input.shape)}; want one or two dimensions")
+        raise ArgumentError(f"{op}: input has shape {list(input.shape)}; want one or two dimensions")
     if input.dim() == 2 and offsets is not None:
-        raise ValueError(f"{op}: offsets were given, and input has two dimensions, whose rows are the bags")
+        raise ArgumentError(f"{op}: offsets were given, and input has two dimensions, whose rows are the bags")
     if input.dim() == 1 and offsets is None:
-        raise ValueError(f"{op}: offsets is None; want it for an input of one dimension")
+        raise ArgumentError(f"{op}: offsets is None; want it for an input of one dimension")
     if offsets is not None and offsets.dim() != 1:
-        raise ValueError(f"{op}: offsets has shape {list(offsets.shape)}; want one dimension")
+        raise ArgumentError(f"{op}: offsets has shape {list(offsets.shape)}; want one dimension")

@@ -11,6 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import widened
 from .._checks import check_dense, spell
+from .._errors import ArgumentError
 from .._gradient import asked, save_for_jvp
 from .._op import LIBRARY, Op
 from .._out import write_out
@@ -210,7 +211,7 @@ def _mask(op: str, mask: Any, *names: str) -> tuple[bool, ...]:
     wants = tuple(mask) if isinstance(mask, Sequence) else ()
     if len(wants) != len(names) or not all(isinstance(w, bool) for w in wants) or not any(wants):
         want = f"want {len(names)} bools, for {', '.join(names[:-1])} and {names[-1]}, one of them True"
-        raise ValueError(f"{op}: output_mask is {spell(mask)}; {want}")
+        raise ArgumentError(f"{op}: output_mask is {spell(mask)}; {want}")
     return wants
 
 

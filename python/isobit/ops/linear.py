@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .._autocast import narrowed
 from .._checks import check_dense, check_device, check_floats
+from .._errors import ArgumentError
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out
@@ -44,10 +45,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     input, weight, bias = narrowed(input, weight, bias)
     check_alike("linear", input=input, weight=weight)
     if input.dim() == 0:
-        raise ValueError("linear: input has shape []; want [..., K]")
+        raise ArgumentError("linear: input has shape []; want [..., K]")
     if weight.dim() not in (1, 2) or weight.shape[-1] != input.shape[-1]:
         k = input.shape[-1]
-        raise ValueError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
+        raise ArgumentError(f"linear: weight has shape {list(weight.shape)}; want [N, {k}] or [{k}]")
     matrix = weight if weight.dim() == 2 else weight[None]
     if bias is not None:
         check_device("linear", "bias", bias, "input", input.device)
@@ -66,6 +67,6 @@ def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
     if weight.dim() == 1 or bias.shape not in ((), (1,)):
         n = weight.shape[0]
         want = f"[{n}], [1, {n}], [1] or []" if weight.dim() == 2 else "[]"
-        raise ValueError(f"linear: bias has shape {list(bias.shape)}; want {want}")
+        raise ArgumentError(f"linear: bias has shape {list(bias.shape)}; want {want}")
     wide = widest(bias.to(torch.promote_types(bias.dtype, weight.dtype)))  # its gradient is rounded at the end
     return product(wide.reshape(1, 1), wide.new_ones(1, weight.shape[0]))[0]

@@ -11,6 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
 from .._checks import check_dense, check_device, check_floats
+from .._errors import ArgumentError
 from .._gradient import asked, none_for_none, save_for_jvp
 from .._jagged import has_rows, of_values
 from .._known import is_true
@@ -24,7 +25,7 @@ def check_alike(op: str, **named: Tensor) -> None:
     check_device(op, second, y, first, x.device)
     check_floats(op, **{first: x})
     if x.dtype != y.dtype:
-        raise ValueError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
+        raise ArgumentError(f"{op}: {second} is {y.dtype}; want {x.dtype}, as {first} is")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -54,12 +55,14 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     check_alike("matmul", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
         name, t = ("input", input) if input.dim() == 0 else ("other", other)
-        raise ValueError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
+        raise ArgumentError(f"matmul: {name} has shape {list(t.shape)}; want 1 dimension at least")
     x = input[None] if input.dim() == 1 else input
     w = other[:, None] if other.dim() == 1 else other
     if is_true(x.shape[-1] != w.shape[-2]):
         shapes = f"other has shape {list(other.shape)}"
-        raise ValueError(f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}")
+        raise ArgumentError(
+            f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}"
+        )
     y = _batched(x, w)
     y = y.squeeze(-1) if other.dim() == 1 else y
     return y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
@@ -72,7 +75,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
         torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except RuntimeError:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
-        raise ValueError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
+        raise ArgumentError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
     if x.dim() == w.dim() and all(is_true(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
         return _in_pairs(x, w)
     if is_dynamo_compiling() or wants_derivative(x, w):

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import MAX_DIMS, check_dense, spell
+from .._errors import ArgumentError
 from .._op import Op
 from .._vmap import Dims, front, is_of_rank, register
 from ._code_range import RANGES, check_code_dtype, code_range
@@ -95,9 +96,9 @@ def _choose(
     bounds = checked_range(f"choose_qparams_{name}", x, dtype, low, high)
     least, most = RANGES[dtype]
     if isinstance(low, int) and low < least:
-        raise ValueError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
+        raise ArgumentError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
     if isinstance(high, int) and high > most:
-        raise ValueError(f"choose_qparams_{name}: quant_max is {spell(high)}; {dtype} ends at {most}")
+        raise ArgumentError(f"choose_qparams_{name}: quant_max is {spell(high)}; {dtype} ends at {most}")
     return choose(name, x, where, symmetric, eps, *bounds)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._checks import check_dense, check_device, check_floats
+from .._errors import ArgumentError
 from .._gradient import asked, no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
@@ -51,7 +52,7 @@ def check_tensors(op: str, **named: Any) -> None:
     check_dense(op, **named)
     name, x = next(iter(named.items()))
     if x.dim() == 0:
-        raise ValueError(f"{op}: {name} has shape []; want [..., K]")
+        raise ArgumentError(f"{op}: {name} has shape []; want [..., K]")
 
 
 def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
@@ -99,7 +100,7 @@ def quantized_linear_codes(
     rows = input.shape[:-1]
     if input_scale.shape not in (rows, (*rows, 1)):
         shapes = f"{list(input_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
-        raise ValueError(f"quantized_linear_codes: input_scale has shape {shapes} for input of {list(input.shape)}")
+        raise ArgumentError(f"quantized_linear_codes: input_scale has shape {shapes} for input of {list(input.shape)}")
     if weight_scale.dim() == 2 and weight_scale.shape[1] == 1:
         weight_scale = weight_scale.squeeze(1)
     matrix = as_matrix(input)
@@ -191,9 +192,9 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         check_device("quantized_linear", name, t, "input", input.device)
     if weight.dim() != 2 or input.shape[-1:] != weight.shape[-1:]:
         shapes = f"{list(weight.shape)}; want [N, {input.shape[-1]}]"
-        raise ValueError(f"quantized_linear: weight has shape {shapes}, of input's last extent")
+        raise ArgumentError(f"quantized_linear: weight has shape {shapes}, of input's last extent")
     if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
+        raise ArgumentError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
     if not is_dynamo_compiling() and (is_traced() or not wants_derivative(input, weight, bias)):

@@ -11,6 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._autograd import leave_to_python
 from .._checks import check_dense
+from .._errors import ArgumentError
 from .._jagged import is_jagged
 from .._op import Op
 from .._transforms import wants_derivative
@@ -93,7 +94,7 @@ def weight_only_embedding_bag(
     if weight_zero_point is not None:
         check_dense(_NAME, weight_zero_point=weight_zero_point)
     if dtype is None and weight.dtype not in (torch.int8, torch.uint8):
-        raise ValueError(f"{_NAME}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
+        raise ArgumentError(f"{_NAME}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
     dtype = weight.dtype if dtype is None else dtype
     bags = bags_of(_NAME, input, weight, offsets, per_sample_weights, mode, include_last_offset)
     include_last_offset = include_last_offset and offsets is not None
