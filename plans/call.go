@@ -22,6 +22,7 @@ type call struct {
 	threads   int
 	team      team
 	seen      seen
+	repeated  [kernelOperands]bool // data inputs that are one number
 
 	// Of ops that map elements.
 	all          layout // every element that strands does not have
