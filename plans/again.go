@@ -91,7 +91,7 @@ func (f *groupedPlan) callAgain(c *call, kernel cpu.Elementwise) {
 	s.aimed, s.kernel.Scratch = true, &w.scratch
 	for k, at := range s.aims {
 		if at != nil {
-			*at = c.args[f.operand[k]].Data
+			*at = f.address(c, k)
 		}
 	}
 	kernel(s.elements, s.kernel)
@@ -111,8 +111,11 @@ func (s *seen) forget() {
 // address returns where an operand begins, nil where it is absent.
 func (f *groupedPlan) address(c *call, k int) unsafe.Pointer {
 	i := f.operand[k]
-	if i < 0 || !c.args[i].Present() {
+	switch {
+	case i < 0 || !c.args[i].Present():
 		return nil
+	case k < dataInputs && c.repeated[k]:
+		return c.compactions[i].start()
 	}
 	return c.args[i].Data
 }

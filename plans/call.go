@@ -21,7 +21,8 @@ type call struct {
 	places    [MaxArgs]place
 	threads   int
 	team      team
-	seen      seen // what is known from the last run: see again.go
+	seen      seen                 // what is known from the last run: see again.go
+	repeated  [kernelOperands]bool // data inputs that are one number
 
 	// Of ops that map elements.
 	all          layout // all elements but those in strands

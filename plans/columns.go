@@ -59,7 +59,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			f.groupParams(c, w, n, 1)
 		}
 		a.Wide = true
-		a.Ahead = int(c.members.stride[0][c.members.dims-1]) // the next row
+		a.Ahead = f.aheadAlong(&c.members, c.members.dims-1) // the next row
 		many := fold.columnExtremes != nil && n >= cpu.LeastColumns
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {

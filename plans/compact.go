@@ -26,6 +26,8 @@ type compaction struct {
 	rows   cpu.ISA // that the copier was picked for
 	count  int64
 	memory []uint64
+	// repeats is the size of a number that memory has copies of, else 0.
+	repeats int64
 	// strides are those of the copy, where the input stays expanded.
 	strides [tensor.MaxRank]int64
 }
@@ -106,7 +108,7 @@ func (a *arg) inShortRows(v *tensor.View) bool {
 // there are any.
 func (f *groupedPlan) compactData(c *call) (copied bool) {
 	for k, i := range f.operand[:dataInputs] {
-		if i >= 0 && !f.param[k] && k != f.packed && c.args[i].Present() && !c.args[i].IsContiguous() {
+		if i >= 0 && !f.param[k] && k != f.packed && !c.repeated[k] && c.args[i].Present() && !c.args[i].IsContiguous() {
 			c.copyArgs()
 			c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
 			copied = true
@@ -130,12 +132,14 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	}
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
-	return unsafe.Pointer(unsafe.SliceData(m.memory))
+	return m.start()
 }
+
+func (m *compaction) start() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.memory)) }
 
 // reserve gets memory for a number of elements of a size.
 func (m *compaction) reserve(count, size int64) {
-	m.count = count
+	m.count, m.repeats = count, 0
 	if words := int(ceilDiv(count*size, 8)); len(m.memory) < words {
 		m.memory = make([]uint64, words)
 	}
@@ -154,7 +158,7 @@ func (c *call) forgetCopies() {
 	for i := range c.compactions {
 		m := &c.compactions[i]
 		if m.from.start[0] = nil; len(m.memory) > mostKept {
-			m.memory = nil
+			m.memory, m.repeats = nil, 0
 		}
 	}
 }
@@ -164,5 +168,5 @@ func compactJob(c *call, w *worker, number int64) {
 	cur.shift[0] = 0
 	begin := number * jobSize
 	n := min(jobSize, m.count-begin)
-	m.copier.piece(&m.from, cur, begin, n, unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.memory)), begin*m.copier.size))
+	m.copier.piece(&m.from, cur, begin, n, unsafe.Add(m.start(), begin*m.copier.size))
 }

@@ -10,7 +10,7 @@ import (
 // layoutOf lays out the dimensions of a region that keep selects, over the
 // operands of a call.
 func (f *groupedPlan) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
-	l.dims, l.packed = 0, f.packed
+	l.dims, l.packed, l.repeated = 0, f.packed, c.repeated
 	var dims [maxDims]*regionDim
 	for d := range r.dims {
 		if dim := &r.dims[d]; keep(dim) {
@@ -33,8 +33,8 @@ func (f *groupedPlan) layoutOf(c *call, l *layout, r *region, operands int, keep
 			continue
 		}
 		size := f.size[k]
-		if l.start[k] = v.Data; r != &f.regions[0] { // the first region begins with the first element
-			l.start[k] = unsafe.Add(v.Data, f.originOf(v, r, k)*size)
+		if l.start[k] = f.address(c, k); r != &f.regions[0] { // the first region begins with the first element
+			l.start[k] = unsafe.Add(l.start[k], f.originOf(v, r, k)*size)
 		}
 		for d, dim := range dims[:l.dims] {
 			switch {

@@ -70,7 +70,7 @@ func (f *groupedPlan) armGathered(c *call, w *worker, first, groups int64) *cpu.
 	a := f.armGroups(c, w, first, groups)
 	a.Stream = false
 	for i, k := range copiedOperands {
-		if s := f.dataSpan(a, k); !f.param[k] && s.P != nil {
+		if s := f.dataSpan(a, k); c.sources[i].dims > 0 {
 			s.P, s.Stride = unsafe.Pointer(&w.copied[i]), s.DType.Size()
 			a.Runs.Step[k] = (c.gatherSize() + copiedPad) * s.Stride
 		}

@@ -105,7 +105,7 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 	rows, n := c.members.rows()
 	groups, lanes := a.Runs.Steps, int64(fold.lanes)
 	if a.Ahead = f.aheadOfGroups(n); rows > 1 && a.Stream {
-		a.Ahead = int(c.members.stride[0][0]) // the next row
+		a.Ahead = f.aheadAlong(&c.members, 0) // the next row
 	}
 	for row := begin; row < end; row++ {
 		lane := (row - begin) * n % lanes

@@ -85,6 +85,11 @@ func (o groupedOp) at(g granularity) op {
 		err := o.build(pl, f, f.types(&pl.problem, pl.problem.DType(o.compute).Compute()))
 		f.isa = pl.needs
 		pl.keepCalls(f)
+		run := pl.run
+		pl.run = func(c *call) error {
+			f.repeatNumbers(c)
+			return run(c)
+		}
 		return err
 	}
 	return made

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -26,6 +28,8 @@ type layout struct {
 	packedType tensor.DType
 	first      int64 // nibble of the first element, counted from start
 	nibbles    [maxDims]int64
+	// Of operands that are one number (repeated.go): all strides are 0, but elements of a run follow one another.
+	repeated [kernelOperands]bool
 }
 
 // count returns the number of points.
@@ -188,6 +192,14 @@ func (l *layout) nextRun(cur *cursor, operands int) {
 	}
 }
 
+// longestRun returns the most elements that a run has.
+func (l *layout) longestRun() int64 {
+	if slices.Contains(l.repeated[:], true) {
+		return mostRepeated
+	}
+	return math.MaxInt64
+}
+
 // walk calls run for the points [begin, end) in row-major order, in runs
 // along the innermost dimension.
 func (l *layout) walk(cur *cursor, begin, end int64, operands int, run func(n int64)) {
@@ -196,11 +208,16 @@ func (l *layout) walk(cur *cursor, begin, end int64, operands int, run func(n in
 	}
 	inner := l.dims - 1
 	l.seek(cur, begin, operands)
+	most := l.longestRun()
 	for {
-		n := min(l.size[inner]-cur.index[inner], end-begin)
+		n := min(l.size[inner]-cur.index[inner], end-begin, most)
 		run(n)
 		if begin += n; begin >= end {
 			return
+		}
+		if cur.index[inner]+n < l.size[inner] {
+			l.seek(cur, begin, operands)
+			continue
 		}
 		l.nextRun(cur, operands)
 	}
@@ -232,6 +249,9 @@ func (l *layout) spans(a *cpu.Args, cur *cursor) {
 	inner := l.dims - 1
 	for k := range a.In {
 		a.In[k].P, a.In[k].Stride = cur.at[k], l.stride[k][inner]
+		if l.repeated[k] {
+			a.In[k].Stride = a.In[k].DType.Size()
+		}
 	}
 	for k := range a.Out {
 		a.Out[k].P, a.Out[k].Stride = cur.at[firstOutput+k], l.stride[firstOutput+k][inner]

@@ -78,7 +78,7 @@ func (f *groupedPlan) rowsAsBytes(c *call) *compaction {
 	m.reserve(tensor.NumElements(f.shape), 1)
 	c.copyArgs()
 	c.hasCopies = true
-	c.args[i] = tensor.View{Data: unsafe.Pointer(unsafe.SliceData(m.memory)), DType: byteType[l.packedType], Shape: f.shape}
+	c.args[i] = tensor.View{Data: m.start(), DType: byteType[l.packedType], Shape: f.shape}
 	return m
 }
 
@@ -119,7 +119,7 @@ func (f *groupedPlan) packRows(c *call, w *worker, number int64) {
 // bytes as the rows have nibbles. These are the same bytes where no row has an unused nibble.
 func (f *groupedPlan) eachRows(c *call, w *worker, number int64, do func(first int64, bytes, codes []int8)) {
 	m, cur, n, width := c.compacting, &w.cursors[ofCopies], f.shape[len(f.shape)-1], f.packedWidth()
-	bytes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(m.memory))), m.count)
+	bytes := unsafe.Slice((*int8)(m.start()), m.count)
 	rows, most := f.rowsPerJob(), f.rowsPerJob()
 	if n < width {
 		most = max(1, feedSize/width)

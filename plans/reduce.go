@@ -259,7 +259,21 @@ func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.cou
 func (c *call) nextGroups(f *groupedPlan, groups int64) int {
 	const near = 1 << 17 // bytes
 	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.size[0] <= near {
-		return int(groups * g.stride[0][g.dims-1])
+		return int(groups) * f.aheadAlong(g, g.dims-1)
+	}
+	return 0
+}
+
+// aheadAlong returns how many bytes of a data input lie between neighbours along a dimension.
+func (f *groupedPlan) aheadAlong(l *layout, d int) int {
+	step := l.steps(d)
+	return int(step[f.firstMoved(&step)])
+}
+
+// firstMoved returns the data input whose steps are not 0, the first of two.
+func (f *groupedPlan) firstMoved(step *[kernelOperands]int64) int {
+	if step[0] == 0 && !f.param[1] {
+		return 1
 	}
 	return 0
 }

@@ -41,7 +41,7 @@ func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
 	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.takesRuns(l, l.size[inner]) {
+	if oneByOne || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.takesRuns(l, l.size[inner]) || l.size[inner] > l.longestRun() {
 		return rest
 	}
 	switch {
@@ -153,7 +153,7 @@ func (l *layout) split(from *layout, d int, window, steps int64) {
 	if l.dims = from.dims + 1; steps == 1 {
 		inner, l.dims = d, from.dims
 	}
-	l.start, l.packed = from.start, from.packed
+	l.start, l.packed, l.repeated = from.start, from.packed, from.repeated
 	part := func(to, from []int64, windows, step int64) {
 		copy(to, from[:d])
 		to[inner] = step

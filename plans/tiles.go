@@ -121,9 +121,10 @@ func (f *groupedPlan) varies(l *layout, d int) bool {
 	return false
 }
 
-// hasData reports whether operand k is present and neither a parameter nor packed codes, which have no strides in bytes.
+// hasData reports whether operand k is present and neither a parameter nor packed codes, which have no strides in bytes,
+// nor one number, which may be read anywhere.
 func (f *groupedPlan) hasData(l *layout, k int) bool {
-	return l.start[k] != nil && !f.param[k] && k != f.packed
+	return l.start[k] != nil && !f.param[k] && k != f.packed && !l.repeated[k]
 }
 
 // consecutive returns the outermost dimension from which on the elements of
@@ -187,7 +188,7 @@ func (f *groupedPlan) runRows(t *tiling, a *cpu.Args, kernel cpu.Elementwise, co
 	steps, rest := rows/t.copies, rows%t.copies
 	a.Runs = cpu.Runs{}
 	if steps > 1 {
-		a.Ahead = int(t.copies * step[0]) // the next row
+		a.Ahead = int(t.copies * step[f.firstMoved(&step)]) // the next row
 		a.Runs = cpu.Runs{Steps: int(steps), Strands: 1}
 		for k := range f.scale {
 			a.Runs.Step[k] = t.copies * step[k]

@@ -109,17 +109,26 @@ func (c *Case) index(name string) int {
 }
 
 // Expand makes inputs repeat along some of their dimensions.
-func (c *Case) Expand(r *rand.Rand) { c.expand(r, func(*Arg) bool { return true }) }
+func (c *Case) Expand(r *rand.Rand) {
+	c.expand(func(*Arg) bool { return true }, func() bool { return r.IntN(2) == 0 })
+}
+
+// ExpandWhole makes inputs that are not parameters one number each, but some of them.
+func (c *Case) ExpandWhole(r *rand.Rand) {
+	c.expand(func(a *Arg) bool { return !a.IsParam() && r.IntN(3) > 0 }, func() bool { return true })
+}
 
 // ExpandParams makes groups share scales and zero points, each or both.
-func (c *Case) ExpandParams(r *rand.Rand) { c.expand(r, (*Arg).IsParam) }
+func (c *Case) ExpandParams(r *rand.Rand) {
+	c.expand((*Arg).IsParam, func() bool { return r.IntN(2) == 0 })
+}
 
 // IsParam reports whether the argument has an element for each group.
 func (a *Arg) IsParam() bool {
 	return strings.HasSuffix(a.Name, "scale") || strings.HasSuffix(a.Name, "zero_point")
 }
 
-func (c *Case) expand(r *rand.Rand, which func(a *Arg) bool) {
+func (c *Case) expand(which func(a *Arg) bool, along func() bool) {
 	for i := range c.Args {
 		a := &c.Args[i]
 		if !a.In() || len(a.Before) == 0 || !which(a) {
@@ -128,7 +137,7 @@ func (c *Case) expand(r *rand.Rand, which func(a *Arg) bool) {
 		inner := int(a.DType.Size()) // bytes of the dimensions after d
 		for d := len(a.Shape) - 1; d >= 0; d-- {
 			n := int(a.Shape[d]) * inner
-			if a.Expanded[d] = r.IntN(2) == 0 && !a.Packed; a.Expanded[d] {
+			if a.Expanded[d] = along() && !a.Packed; a.Expanded[d] {
 				for at := 0; at < len(a.Before); at += n {
 					copy(a.Before[at:], bytes.Repeat(a.Before[at:at+inner], int(a.Shape[d])))
 				}

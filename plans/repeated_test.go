@@ -1,0 +1,84 @@
+package plans_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Inputs that are one number each, as the gradient of a sum is, give the bits of as many numbers, wherever others lie.
+func TestOneNumber(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		if !strings.Contains(c.Op.Name, "_per_") {
+			return // an op without groups
+		}
+		c.ExpandWhole(r)
+		want := defined(t, c)
+		for _, row := range rowsFor(c) {
+			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + r.IntN(3)}, Layout: testcase.Expanded, Memory: testcase.EndsPage}
+			same(t, c, o, want, "row "+row)
+			o.Layout, o.Memory = testcase.Mixed(r), testcase.BeginsPage
+			same(t, c, o, want, "row "+row+", mixed strides")
+		}
+	}
+	forEachOp(t, testcase.Small, 6, test)
+	forEachOp(t, testcase.Wide, 2, test)
+	forEachOp(t, testcase.Large, 2, test)
+}
+
+// Likewise in runs that come from memory, which are longer than there are copies of the number, and are not.
+func TestOneNumberFromMemory(t *testing.T) {
+	defer plans.SetStreamFrom(1)()
+	for _, strands := range []bool{false, true} {
+		defer plans.SetReadsStrands(strands)()
+		for _, text := range []string{
+			"fake_quantize_per_tensor_backward grad_output=f32[3,50001] qmin=-128 qmax=127",
+			"fake_quantize_per_tensor_backward grad_output=f32[150001] grad_scale=f32 qmin=-128 qmax=127",
+			"fake_quantize_per_channel_backward grad_output=bf16[9,16384] axis=0 qmin=-128 qmax=127",
+			"quantize_per_channel_backward grad_output=f64[2,40,1024] axis=1 qmin=-128 qmax=127",
+			"dequantize_per_token_backward grad_output=f32[3,40000] q=s4 zero_point=none grad_scale=f32 qmin=-8 qmax=7",
+			"dynamic_quantize_per_token x=f32[5,20000] q=s8 qmin=-128 qmax=127",
+		} {
+			c := finiteCase(t, text)
+			c.ExpandWhole(rand.New(rand.NewPCG(5, 6)))
+			same(t, c, testcase.Options{Layout: testcase.Expanded, Preference: plans.Preference{Threads: 2}}, defined(t, c), text)
+		}
+	}
+}
+
+// Copies of a number stay for the next run: of another number they are made anew, and of one whose bytes a wider one
+// begins with.
+func TestAnotherNumber(t *testing.T) {
+	again := 0
+	defer plans.SetBeforeAgain(func() { again++ })()
+	for _, n := range []int64{100, 40_000} { // of plans with calls of their own, and of those that share them
+		shape := []int64{2, n}
+		for range 3 {
+			for _, text := range []string{
+				"dequantize_per_tensor_backward grad_output=f32" + tensor.ShapeString(shape) + " q=none zero_point=none qmin=-8 qmax=7",
+				"dequantize_per_tensor_backward grad_output=bf16" + tensor.ShapeString(shape) + " q=none zero_point=none qmin=-8 qmax=7",
+			} {
+				plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Threads: 1})
+				require.NoError(t, err)
+				dtype := plan.Problem().DType("grad_output")
+				for _, number := range []float64{0, 1, 1, 0, 2, 1} {
+					dx, scale := tensor.New(dtype, shape...), tensor.Scalar(float32(1))
+					dy := tensor.View{DType: dtype, Data: tensor.New(dtype, 1).Data, Shape: shape, Strides: []int64{0, 0}}
+					memory := testcase.Encode(nil, dtype, number)
+					copy(tensor.Bytes(tensor.View{DType: dtype, Data: dy.Data, Shape: []int64{1}}), memory)
+					require.NoError(t, plan.Run(0, nil, []tensor.View{dy, {}, scale, {}, dx, {}, {}}))
+					require.True(t, bytes.Equal(tensor.Bytes(dx), bytes.Repeat(memory, int(2*n))), "%s: %v", text, number)
+				}
+			}
+		}
+	}
+	require.Greater(t, again, 10)
+}
