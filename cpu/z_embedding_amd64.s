@@ -24848,9 +24848,6 @@ few229:
 	ADDQ         DX, DX
 	MOVQ         DX, 16(SP)
 	ADDQ         DX, R8
-	IMUL3Q       $0x00000101, DX, DX
-	ADDQ         $0x00000100, DX
-	VMOVQ        DX, X4
 	MOVQ         to+56(FP), DX
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
@@ -24900,11 +24897,11 @@ row280:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -24917,81 +24914,81 @@ rows281:
 row282:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows283
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R8), Y4
 	ADDQ         $0x00000004, R8
-	VMASKMOVPS   (R9)(R11*1), Y1, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), Y1, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y4, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row282
@@ -25013,8 +25010,8 @@ row284:
 	IMULQ      AX, R11
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -25027,57 +25024,57 @@ rows285:
 row286:
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JGE        rows287
 	MOVQ       (R8), R10
 	IMULQ      AX, R10
-	VMASKMOVPS (R9)(R10*1), Y1, Y5
-	VADDPS     Y5, Y0, Y0
+	VMASKMOVPS (R9)(R10*1), Y1, Y4
+	VADDPS     Y4, Y0, Y0
 	ADDQ       $0x08, R8
 	CMPQ       R8, SI
 	JLT        row286
@@ -25089,8 +25086,27 @@ summed288:
 	JNE  special291
 
 final289:
-	VMASKMOVPS Y0, Y1, (DX)
+	LEAQ         (DX), BX
+	TESTQ        $0x00000004, (SP)
+	JEQ          less292
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
+less292:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less293
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, BX
+
+less293:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less294
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+
+less294:
 stored290:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -25105,108 +25121,158 @@ many275:
 	JMP   few276
 
 special291:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow292
-	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored290
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          narrow295
+	LEAQ         (DX), BX
+	TESTQ        $0x00000004, (SP)
+	JEQ          less296
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
-narrow292:
+less296:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less297
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, BX
+
+less297:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less298
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+
+less298:
+	JMP stored290
+
+narrow295:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip293
+	JEQ          skip299
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty294
+	JEQ          empty300
 	SHRQ         $0x03, R8
-	VPXOR        X5, X5, X5
-	VCVTSI2SSQ   R8, X5, X5
-	VBROADCASTSS X5, Y5
-	VDIVPS       Y5, Y0, Y0
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R8, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
 
-empty294:
-skip293:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip295
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip296
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	SUBQ         $0x00, BX
-	VMOVQ        BX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
-	VANDNPS      Y0, Y5, Y0
-	VMASKMOVPS   (DX), X2, X5
-	LEAQ         (DX), BX
-	ADDQ         16(SP), BX
-	VPBROADCASTW (BX), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y0, Y5, Y0
-
-skip296:
-	VPSRLD       $0x10, Y0, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y0, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y5, Y0
-	VEXTRACTI128 $0x01, Y0, X5
-	VPACKUSDW    X5, X0, X0
-	VPSHUFB      X4, X0, X5
-	VMASKMOVPS   X0, X2, (DX)
-	LEAQ         (DX), BX
-	ADDQ         16(SP), BX
-	VPEXTRW      $0x00, X5, (BX)
-	JMP          stored290
-
-skip295:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip297
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip298
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	SUBQ         $0x00, BX
-	VMOVQ        BX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
-	VANDNPS      Y0, Y5, Y0
-	VMASKMOVPS   (DX), X2, X5
-	LEAQ         (DX), BX
-	ADDQ         16(SP), BX
-	VPBROADCASTW (BX), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y0, Y5, Y0
-
-skip298:
-	VCVTPS2PH  $0x00, Y0, X0
-	VPSHUFB    X4, X0, X5
-	VMASKMOVPS X0, X2, (DX)
-	LEAQ       (DX), BX
-	ADDQ       16(SP), BX
-	VPEXTRW    $0x00, X5, (BX)
-	JMP        stored290
-
-skip297:
-	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip299
-	MOVQ         8(SP), BX
-	NEGQ         BX
-	ANDQ         $0x07, BX
-	SUBQ         $0x00, BX
-	VMOVQ        BX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
-	VANDNPS      Y0, Y5, Y0
-	VMASKMOVPS   (DX), Y1, Y5
-	VADDPS       Y0, Y5, Y0
-
+empty300:
 skip299:
+	TESTQ        $0x00000040, mode+80(FP)
+	JEQ          skip301
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip302
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VANDNPS      Y0, Y4, Y0
+	VMASKMOVPS   (DX), X2, X4
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X5
+	VPBLENDVB    X3, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VADDPS       Y0, Y4, Y0
+
+skip302:
+	VPSRLD       $0x10, Y0, Y4
+	VPAND        all32_1<>+0(SB), Y4, Y4
+	VPADDD       Y0, Y4, Y4
+	VPADDD       all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD       $0x10, Y4, Y0
+	VEXTRACTI128 $0x01, Y0, X4
+	VPACKUSDW    X4, X0, X0
+	LEAQ         (DX), BX
+	TESTQ        $0x00000004, (SP)
+	JEQ          less303
+	VMOVLPS      X0, (BX)
+	VPSRLDQ      $0x08, X0, X0
+	ADDQ         $0x08, BX
+
+less303:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less304
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, BX
+
+less304:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less305
+	VPEXTRW $0x00, X0, (BX)
+
+less305:
+	JMP stored290
+
+skip301:
+	TESTQ        $0x00000080, mode+80(FP)
+	JEQ          skip306
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip307
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VANDNPS      Y0, Y4, Y0
+	VMASKMOVPS   (DX), X2, X4
+	LEAQ         (DX), BX
+	ADDQ         16(SP), BX
+	VPBROADCASTW (BX), X5
+	VPBLENDVB    X3, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VADDPS       Y0, Y4, Y0
+
+skip307:
+	VCVTPS2PH $0x00, Y0, X0
+	LEAQ      (DX), BX
+	TESTQ     $0x00000004, (SP)
+	JEQ       less308
+	VMOVLPS   X0, (BX)
+	VPSRLDQ   $0x08, X0, X0
+	ADDQ      $0x08, BX
+
+less308:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less309
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, BX
+
+less309:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less310
+	VPEXTRW $0x00, X0, (BX)
+
+less310:
+	JMP stored290
+
+skip306:
+	TESTQ        $0x00000001, mode+80(FP)
+	JEQ          skip311
+	MOVQ         8(SP), BX
+	NEGQ         BX
+	ANDQ         $0x07, BX
+	SUBQ         $0x00, BX
+	VMOVQ        BX, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VANDNPS      Y0, Y4, Y0
+	VMASKMOVPS   (DX), Y1, Y4
+	VADDPS       Y0, Y4, Y0
+
+skip311:
 	JMP final289
 
 empty278:
@@ -25277,18 +25343,18 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none300
+	JEQ   none312
 	SUBQ  positions+32(FP), CX
 
-none300:
+none312:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile302:
+tile314:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower303
+	JLE     narrower315
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -25297,21 +25363,21 @@ tile302:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over306
+	JGE     over318
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result304:
+result316:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many307
+	JGT  many319
 
-few308:
+few320:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25321,7 +25387,7 @@ few308:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty309
+	JGE     empty321
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25333,9 +25399,9 @@ few308:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows311
+	JGE     rows323
 
-row310:
+row322:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25382,13 +25448,13 @@ row310:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row310
+	JLT          row322
 
-rows311:
+rows323:
 	CMPQ R13, SI
-	JGE  rows313
+	JGE  rows325
 
-row312:
+row324:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25429,16 +25495,16 @@ row312:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row312
+	JLT          row324
 
-rows313:
-summed314:
+rows325:
+summed326:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special317
+	JNE  special329
 
-final315:
+final327:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around319
+	JNE     around331
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25449,21 +25515,21 @@ final315:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored318:
-stored316:
+stored330:
+stored328:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result304
-	JMP  over306
+	JLT  result316
+	JMP  over318
 
-many307:
+many319:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany305
-	JMP   few308
+	JEQ   tooMany317
+	JMP   few320
 
-around319:
+around331:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -25472,11 +25538,11 @@ around319:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored318
+	JMP      stored330
 
-special317:
+special329:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow320
+	JEQ     narrow332
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25487,14 +25553,14 @@ special317:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored316
+	JMP     stored328
 
-narrow320:
+narrow332:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip321
+	JEQ          skip333
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty322
+	JEQ          empty334
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -25508,12 +25574,12 @@ narrow320:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty322:
-skip321:
+empty334:
+skip333:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip323
+	JEQ       skip335
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip324
+	JEQ       skip336
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25541,7 +25607,7 @@ skip321:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip324:
+skip336:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25559,10 +25625,10 @@ skip324:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around326
+	JNE       around338
 	VMOVDQU   Y0, (DX)
 
-stored325:
+stored337:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25580,10 +25646,10 @@ stored325:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around328
+	JNE       around340
 	VMOVDQU   Y0, 32(DX)
 
-stored327:
+stored339:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25601,10 +25667,10 @@ stored327:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around330
+	JNE       around342
 	VMOVDQU   Y0, 64(DX)
 
-stored329:
+stored341:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25622,18 +25688,18 @@ stored329:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around332
+	JNE       around344
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored331:
-	JMP stored316
+stored343:
+	JMP stored328
 
-skip323:
+skip335:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip333
+	JEQ       skip345
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip334
+	JEQ       skip346
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -25653,45 +25719,45 @@ skip323:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip334:
+skip346:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around336
+	JNE       around348
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored335:
+stored347:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around338
+	JNE       around350
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored337:
+stored349:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around340
+	JNE       around352
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored339:
+stored351:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around342
+	JNE       around354
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored341:
-	JMP stored316
+stored353:
+	JMP stored328
 
-skip333:
+skip345:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip343
+	JEQ     skip355
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -25711,16 +25777,16 @@ skip333:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip343:
-	JMP final315
+skip355:
+	JMP final327
 
-empty309:
+empty321:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed314
+	JNE     summed326
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow344
+	JNE     narrow356
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around345
+	JNE     around357
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -25730,55 +25796,55 @@ empty309:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored316
+	JMP     stored328
 
-narrow344:
+narrow356:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around346
+	JNE     around358
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored316
-
-around326:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored325
-
-around328:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored327
-
-around330:
-	VMOVNTDQ Y0, 64(DX)
-	JMP      stored329
-
-around332:
-	VMOVNTDQ Y0, 96(DX)
-	JMP      stored331
-
-around336:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-	JMP      stored335
+	JMP     stored328
 
 around338:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored337
 
 around340:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ Y0, 32(DX)
 	JMP      stored339
 
 around342:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+	VMOVNTDQ Y0, 64(DX)
 	JMP      stored341
 
-around345:
+around344:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored343
+
+around348:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored347
+
+around350:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored349
+
+around352:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored351
+
+around354:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored353
+
+around357:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -25787,37 +25853,37 @@ around345:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored316
+	JMP      stored328
 
-around346:
+around358:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored316
+	JMP      stored328
 
-tooMany305:
+tooMany317:
 	MOVQ DI, results+24(FP)
 
-over306:
+over318:
 	SUBQ  $0x00000040, (SP)
-	JLE   done301
+	JLE   done313
 	ADDQ  $0x00000100, R8
 	ADDQ  $+256, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JNE   wide347
+	JNE   wide359
 	TESTQ $0x000000c0, mode+96(FP)
-	JEQ   skip348
+	JEQ   skip360
 	ADDQ  $-128, to+72(FP)
 
-skip348:
-wide347:
-	JMP tile302
+skip360:
+wide359:
+	JMP tile314
 
-narrower303:
+narrower315:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower350
+	JLE     narrower362
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -25826,21 +25892,21 @@ narrower303:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over353
+	JGE     over365
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result351:
+result363:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many354
+	JGT  many366
 
-few355:
+few367:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -25848,7 +25914,7 @@ few355:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty356
+	JGE     empty368
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -25860,9 +25926,9 @@ few355:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows358
+	JGE     rows370
 
-row357:
+row369:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -25900,13 +25966,13 @@ row357:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row357
+	JLT          row369
 
-rows358:
+rows370:
 	CMPQ R13, SI
-	JGE  rows360
+	JGE  rows372
 
-row359:
+row371:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -25939,16 +26005,16 @@ row359:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row359
+	JLT          row371
 
-rows360:
-summed361:
+rows372:
+summed373:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special364
+	JNE  special376
 
-final362:
+final374:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around366
+	JNE     around378
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -25957,32 +26023,32 @@ final362:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored365:
-stored363:
+stored377:
+stored375:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result351
-	JMP  over353
+	JLT  result363
+	JMP  over365
 
-many354:
+many366:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany352
-	JMP   few355
+	JEQ   tooMany364
+	JMP   few367
 
-around366:
+around378:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored365
+	JMP      stored377
 
-special364:
+special376:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow367
+	JEQ     narrow379
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -25991,14 +26057,14 @@ special364:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored363
+	JMP     stored375
 
-narrow367:
+narrow379:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip368
+	JEQ          skip380
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty369
+	JEQ          empty381
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -26010,12 +26076,12 @@ narrow367:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty369:
-skip368:
+empty381:
+skip380:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip370
+	JEQ       skip382
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip371
+	JEQ       skip383
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -26037,7 +26103,7 @@ skip368:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip371:
+skip383:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -26055,10 +26121,10 @@ skip371:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around373
+	JNE       around385
 	VMOVDQU   Y0, (DX)
 
-stored372:
+stored384:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26076,10 +26142,10 @@ stored372:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around375
+	JNE       around387
 	VMOVDQU   Y0, 32(DX)
 
-stored374:
+stored386:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -26097,18 +26163,18 @@ stored374:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around377
+	JNE       around389
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored376:
-	JMP stored363
+stored388:
+	JMP stored375
 
-skip370:
+skip382:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip378
+	JEQ       skip390
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip379
+	JEQ       skip391
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -26124,37 +26190,37 @@ skip370:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip379:
+skip391:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around381
+	JNE       around393
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored380:
+stored392:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around383
+	JNE       around395
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored382:
+stored394:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around385
+	JNE       around397
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored384:
-	JMP stored363
+stored396:
+	JMP stored375
 
-skip378:
+skip390:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip386
+	JEQ     skip398
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -26170,16 +26236,16 @@ skip378:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip386:
-	JMP final362
+skip398:
+	JMP final374
 
-empty356:
+empty368:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed361
+	JNE     summed373
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow387
+	JNE     narrow399
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around388
+	JNE     around400
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -26187,69 +26253,69 @@ empty356:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored363
+	JMP     stored375
 
-narrow387:
+narrow399:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around389
+	JNE     around401
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored363
-
-around373:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored372
-
-around375:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored374
-
-around377:
-	VMOVNTDQ Y0, 64(DX)
-	JMP      stored376
-
-around381:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-	JMP      stored380
-
-around383:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-	JMP      stored382
+	JMP     stored375
 
 around385:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored384
 
-around388:
+around387:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored386
+
+around389:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored388
+
+around393:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored392
+
+around395:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored394
+
+around397:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored396
+
+around400:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored363
+	JMP      stored375
 
-around389:
+around401:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored363
+	JMP      stored375
 
-tooMany352:
+tooMany364:
 	MOVQ DI, results+24(FP)
 
-over353:
-	JMP done301
+over365:
+	JMP done313
 
-narrower350:
+narrower362:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower391
+	JLE     narrower403
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -26258,27 +26324,27 @@ narrower350:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over394
+	JGE     over406
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result392:
+result404:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many395
+	JGT  many407
 
-few396:
+few408:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty397
+	JGE     empty409
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26290,9 +26356,9 @@ few396:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows399
+	JGE     rows411
 
-row398:
+row410:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -26321,13 +26387,13 @@ row398:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row398
+	JLT          row410
 
-rows399:
+rows411:
 	CMPQ R13, SI
-	JGE  rows401
+	JGE  rows413
 
-row400:
+row412:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -26352,60 +26418,60 @@ row400:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row400
+	JLT          row412
 
-rows401:
-summed402:
+rows413:
+summed414:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special405
+	JNE  special417
 
-final403:
+final415:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around407
+	JNE     around419
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored406:
-stored404:
+stored418:
+stored416:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result392
-	JMP  over394
+	JLT  result404
+	JMP  over406
 
-many395:
+many407:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany393
-	JMP   few396
+	JEQ   tooMany405
+	JMP   few408
 
-around407:
+around419:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored406
+	JMP      stored418
 
-special405:
+special417:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow408
+	JEQ     narrow420
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored404
+	JMP     stored416
 
-narrow408:
+narrow420:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip409
+	JEQ          skip421
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty410
+	JEQ          empty422
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -26415,12 +26481,12 @@ narrow408:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty410:
-skip409:
+empty422:
+skip421:
 	TESTQ     $0x00000040, mode+96(FP)
-	JEQ       skip411
+	JEQ       skip423
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip412
+	JEQ       skip424
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -26436,7 +26502,7 @@ skip409:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip412:
+skip424:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -26454,10 +26520,10 @@ skip412:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around414
+	JNE       around426
 	VMOVDQU   Y0, (DX)
 
-stored413:
+stored425:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -26475,18 +26541,18 @@ stored413:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around416
+	JNE       around428
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored415:
-	JMP stored404
+stored427:
+	JMP stored416
 
-skip411:
+skip423:
 	TESTQ     $0x00000080, mode+96(FP)
-	JEQ       skip417
+	JEQ       skip429
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip418
+	JEQ       skip430
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -26498,29 +26564,29 @@ skip411:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip418:
+skip430:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around420
+	JNE       around432
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored419:
+stored431:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around422
+	JNE       around434
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored421:
-	JMP stored404
+stored433:
+	JMP stored416
 
-skip417:
+skip429:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip423
+	JEQ     skip435
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -26532,71 +26598,71 @@ skip417:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip423:
-	JMP final403
+skip435:
+	JMP final415
 
-empty397:
+empty409:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed402
+	JNE     summed414
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow424
+	JNE     narrow436
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around425
+	JNE     around437
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored404
+	JMP     stored416
 
-narrow424:
+narrow436:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around426
+	JNE     around438
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored404
+	JMP     stored416
 
-around414:
+around426:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored413
+	JMP      stored425
 
-around416:
+around428:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored415
+	JMP      stored427
 
-around420:
+around432:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored419
+	JMP      stored431
 
-around422:
+around434:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored421
+	JMP      stored433
 
-around425:
+around437:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored404
+	JMP      stored416
 
-around426:
+around438:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored404
+	JMP      stored416
 
-tooMany393:
+tooMany405:
 	MOVQ DI, results+24(FP)
 
-over394:
-	JMP done301
+over406:
+	JMP done313
 
-narrower391:
+narrower403:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower428
+	JLT     narrower440
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -26606,35 +26672,35 @@ narrower391:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JNE     wide432
+	JNE     wide444
 	TESTQ   $0x000000c0, mode+96(FP)
-	JEQ     skip433
+	JEQ     skip445
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip433:
-wide432:
+skip445:
+wide444:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over431
+	JGE  over443
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result429:
+result441:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many434
+	JGT  many446
 
-few435:
+few447:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty436
+	JGE     empty448
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -26646,9 +26712,9 @@ few435:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows438
+	JGE     rows450
 
-row437:
+row449:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -26668,13 +26734,13 @@ row437:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row437
+	JLT          row449
 
-rows438:
+rows450:
 	CMPQ R12, SI
-	JGE  rows440
+	JGE  rows452
 
-row439:
+row451:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26691,7 +26757,7 @@ row439:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows440
+	JGE          rows452
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26708,7 +26774,7 @@ row439:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows440
+	JGE          rows452
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26725,7 +26791,7 @@ row439:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows440
+	JGE          rows452
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -26742,51 +26808,51 @@ row439:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row439
+	JLT          row451
 
-rows440:
-summed441:
+rows452:
+summed453:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special444
+	JNE  special456
 
-final442:
+final454:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around446
+	JNE     around458
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored445:
-stored443:
+stored457:
+stored455:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result429
-	JMP  over431
+	JLT  result441
+	JMP  over443
 
-many434:
+many446:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany430
-	JMP   few435
+	JEQ   tooMany442
+	JMP   few447
 
-around446:
+around458:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored445
+	JMP      stored457
 
-special444:
+special456:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow447
+	JEQ     narrow459
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored443
+	JMP     stored455
 
-narrow447:
+narrow459:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip448
+	JEQ          skip460
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty449
+	JEQ          empty461
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26794,12 +26860,12 @@ narrow447:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty449:
-skip448:
+empty461:
+skip460:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip450
+	JEQ          skip462
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip451
+	JEQ          skip463
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26820,7 +26886,7 @@ skip448:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip451:
+skip463:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26838,17 +26904,17 @@ skip451:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around453
+	JNE       around465
 	VMOVDQU   Y0, (DX)
 
-stored452:
-	JMP stored443
+stored464:
+	JMP stored455
 
-skip450:
+skip462:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip466
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip455
+	JEQ          skip467
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26867,20 +26933,20 @@ skip450:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip455:
+skip467:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around469
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored456:
-	JMP stored443
+stored468:
+	JMP stored455
 
-skip454:
+skip466:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip458
+	JEQ          skip470
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26899,88 +26965,88 @@ skip454:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip458:
-	JMP final442
+skip470:
+	JMP final454
 
-empty436:
+empty448:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed441
+	JNE     summed453
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow459
+	JNE     narrow471
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around460
+	JNE     around472
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored443
+	JMP     stored455
 
-narrow459:
+narrow471:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around461
+	JNE     around473
 	VMOVDQU Y0, (DX)
-	JMP     stored443
+	JMP     stored455
 
-around453:
+around465:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored452
+	JMP      stored464
 
-around457:
+around469:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored456
+	JMP      stored468
 
-around460:
+around472:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored443
+	JMP      stored455
 
-around461:
+around473:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored443
+	JMP      stored455
 
-tooMany430:
+tooMany442:
 	MOVQ DI, results+24(FP)
 
-over431:
-	JMP done301
+over443:
+	JMP done313
 
-narrower428:
+narrower440:
 	XORQ DX, DX
 
-tile462:
+tile474:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*4), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JNE    wide469
+	JNE    wide481
 	TESTQ  $0x000000c0, mode+96(FP)
-	JEQ    skip470
+	JEQ    skip482
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip470:
-wide469:
+skip482:
+wide481:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over468
+	JGE  over480
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result466:
+result478:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many471
+	JGT  many483
 
-few472:
+few484:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty473
+	JGE     empty485
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -26992,9 +27058,9 @@ few472:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows475
+	JGE     rows487
 
-row474:
+row486:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -27010,13 +27076,13 @@ row474:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row474
+	JLT          row486
 
-rows475:
+rows487:
 	CMPQ R13, SI
-	JGE  rows477
+	JGE  rows489
 
-row476:
+row488:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27029,7 +27095,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27042,7 +27108,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27055,7 +27121,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27068,7 +27134,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27081,7 +27147,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27094,7 +27160,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27107,7 +27173,7 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows477
+	JGE          rows489
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -27120,60 +27186,60 @@ row476:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row476
+	JLT          row488
 
-rows477:
-summed478:
+rows489:
+summed490:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special481
+	JNE  special493
 
-final479:
+final491:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around483
+	JNE     around495
 	VMOVDQU Y0, (DX)
 
-stored482:
-stored480:
+stored494:
+stored492:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result466
-	JMP  over468
+	JLT  result478
+	JMP  over480
 
-many471:
+many483:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany467
-	JMP   few472
+	JEQ   tooMany479
+	JMP   few484
 
-around483:
+around495:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored482
+	JMP      stored494
 
-special481:
+special493:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow484
+	JEQ     narrow496
 	VMOVUPS Y0, (DX)
-	JMP     stored480
+	JMP     stored492
 
-narrow484:
+narrow496:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip485
+	JEQ          skip497
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty486
+	JEQ          empty498
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty486:
-skip485:
+empty498:
+skip497:
 	TESTQ        $0x00000040, mode+96(FP)
-	JEQ          skip487
+	JEQ          skip499
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip488
+	JEQ          skip500
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -27186,7 +27252,7 @@ skip485:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip488:
+skip500:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -27197,17 +27263,17 @@ skip488:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around490
+	JNE          around502
 	VMOVDQU      X0, (DX)
 
-stored489:
-	JMP stored480
+stored501:
+	JMP stored492
 
-skip487:
+skip499:
 	TESTQ        $0x00000080, mode+96(FP)
-	JEQ          skip491
+	JEQ          skip503
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip492
+	JEQ          skip504
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -27219,18 +27285,18 @@ skip487:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip492:
+skip504:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around494
+	JNE       around506
 	VMOVDQU   X0, (DX)
 
-stored493:
-	JMP stored480
+stored505:
+	JMP stored492
 
-skip491:
+skip503:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip495
+	JEQ          skip507
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -27242,51 +27308,51 @@ skip491:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip495:
-	JMP final479
+skip507:
+	JMP final491
 
-empty473:
+empty485:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed478
+	JNE     summed490
 	TESTQ   $0x000000c0, mode+96(FP)
-	JNE     narrow496
+	JNE     narrow508
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around497
+	JNE     around509
 	VMOVDQU Y0, (DX)
-	JMP     stored480
+	JMP     stored492
 
-narrow496:
+narrow508:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around498
+	JNE     around510
 	VMOVDQU X0, (DX)
-	JMP     stored480
+	JMP     stored492
 
-around490:
+around502:
 	VMOVNTDQ X0, (DX)
-	JMP      stored489
+	JMP      stored501
 
-around494:
+around506:
 	VMOVNTDQ X0, (DX)
-	JMP      stored493
+	JMP      stored505
 
-around497:
+around509:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored480
+	JMP      stored492
 
-around498:
+around510:
 	VMOVNTDQ X0, (DX)
-	JMP      stored480
+	JMP      stored492
 
-tooMany467:
+tooMany479:
 	MOVQ DI, results+24(FP)
 
-over468:
+over480:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile462
+	JNE  tile474
 
-done301:
+done313:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -27309,18 +27375,18 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $24-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none499
+	JEQ   none511
 	SUBQ  CX, DX
 
-none499:
+none511:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile501:
+tile513:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower502
+	JLE     narrower514
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -27329,17 +27395,17 @@ tile501:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over505
+	JGE     over517
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result503:
+result515:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty506
+	JGE     empty518
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27356,9 +27422,9 @@ result503:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows509
+	JGE     rows521
 
-row508:
+row520:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27392,13 +27458,13 @@ row508:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row508
+	JLT        row520
 
-rows509:
+rows521:
 	CMPQ R11, DI
-	JGE  rows511
+	JGE  rows523
 
-row510:
+row522:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -27428,9 +27494,9 @@ row510:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row510
+	JLT       row522
 
-rows511:
+rows523:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	MOVQ         8(SP), R11
@@ -27438,7 +27504,7 @@ rows511:
 	VMOVUPS      Y3, 96(BX)(R11*4)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none512
+	JEQ          none524
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27493,10 +27559,10 @@ rows511:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none512:
-	JMP stored507
+none524:
+	JMP stored519
 
-empty506:
+empty518:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -27508,7 +27574,7 @@ empty506:
 	VMOVUPS Y2, 64(BX)(SI*4)
 	VMOVUPS Y3, 96(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none513
+	JEQ     none525
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27531,27 +27597,27 @@ empty506:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 224(SI)(R11*8)
 
-none513:
-stored507:
+none525:
+stored519:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result503
-	JMP  over505
+	JLT  result515
+	JMP  over517
 	MOVQ R8, results+24(FP)
 
-over505:
+over517:
 	SUBQ $0x00000020, (SP)
-	JLE  done500
+	JLE  done512
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile501
+	JMP  tile513
 
-narrower502:
+narrower514:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower515
+	JLT     narrower527
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -27562,17 +27628,17 @@ narrower502:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over518
+	JGE     over530
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result516:
+result528:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty519
+	JGE     empty531
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27585,9 +27651,9 @@ result516:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows522
+	JGE     rows534
 
-row521:
+row533:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -27608,13 +27674,13 @@ row521:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row521
+	JLT        row533
 
-rows522:
+rows534:
 	CMPQ R9, DI
-	JGE  rows524
+	JGE  rows536
 
-row523:
+row535:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27632,7 +27698,7 @@ row523:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows524
+	JGE       rows536
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27650,7 +27716,7 @@ row523:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows524
+	JGE       rows536
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27668,7 +27734,7 @@ row523:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows524
+	JGE       rows536
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPS   (R10)(R11*1), Y2
@@ -27686,14 +27752,14 @@ row523:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row523
+	JLT       row535
 
-rows524:
+rows536:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none525
+	JEQ          none537
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -27728,17 +27794,17 @@ rows524:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none525:
-	JMP stored520
+none537:
+	JMP stored532
 
-empty519:
+empty531:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none526
+	JEQ     none538
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27757,22 +27823,22 @@ empty519:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 96(SI)(R9*8)
 
-none526:
-stored520:
+none538:
+stored532:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result516
-	JMP  over518
+	JLT  result528
+	JMP  over530
 	MOVQ R8, results+24(FP)
 
-over518:
-	JMP done500
+over530:
+	JMP done512
 
-narrower515:
+narrower527:
 	CMPQ (SP), $0x00000008
-	JLE  one529
+	JLE  one541
 	MOVQ (SP), BX
 	SUBQ $0x00000010, BX
 	MOVQ BX, 8(SP)
@@ -27780,17 +27846,17 @@ narrower515:
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over532
+	JGE  over544
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result530:
+result542:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty533
+	JGE     empty545
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -27803,9 +27869,9 @@ result530:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows536
+	JGE     rows548
 
-row535:
+row547:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -27826,13 +27892,13 @@ row535:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row535
+	JLT        row547
 
-rows536:
+rows548:
 	CMPQ R11, DI
-	JGE  rows538
+	JGE  rows550
 
-row537:
+row549:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -27850,7 +27916,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows538
+	JGE       rows550
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -27868,7 +27934,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows538
+	JGE       rows550
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -27886,7 +27952,7 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows538
+	JGE       rows550
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -27904,15 +27970,15 @@ row537:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row537
+	JLT       row549
 
-rows538:
+rows550:
 	VMOVUPS      Y0, (BX)
 	MOVQ         8(SP), R11
 	VMOVUPS      Y1, 32(BX)(R11*4)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none539
+	JEQ          none551
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -27945,10 +28011,10 @@ rows538:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)(R12*8)
 
-none539:
-	JMP stored534
+none551:
+	JMP stored546
 
-empty533:
+empty545:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
@@ -27956,7 +28022,7 @@ empty533:
 	MOVQ    8(SP), SI
 	VMOVUPS Y1, 32(BX)(SI*4)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none540
+	JEQ     none552
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -27973,25 +28039,25 @@ empty533:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 96(SI)(R11*8)
 
-none540:
-stored534:
+none552:
+stored546:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result530
-	JMP  over532
+	JLT  result542
+	JMP  over544
 	MOVQ R8, results+24(FP)
 
-over532:
-	JMP done500
+over544:
+	JMP done512
 
-one529:
+one541:
 	XORQ BX, BX
 	CMPQ (SP), $0x00000008
-	JLT  few541
+	JLT  few553
 
-tile527:
+tile539:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*4), R10
 	MOVQ   to+56(FP), BX
@@ -27999,17 +28065,17 @@ tile527:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over545
+	JGE    over557
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result543:
+result555:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty546
+	JGE     empty558
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -28020,9 +28086,9 @@ result543:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows549
+	JGE     rows561
 
-row548:
+row560:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -28037,13 +28103,13 @@ row548:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row548
+	JLT        row560
 
-rows549:
+rows561:
 	CMPQ R11, DI
-	JGE  rows551
+	JGE  rows563
 
-row550:
+row562:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28055,7 +28121,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28067,7 +28133,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28079,7 +28145,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28091,7 +28157,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28103,7 +28169,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28115,7 +28181,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28127,7 +28193,7 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows551
+	JGE       rows563
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPS   (R10)(R12*1), Y1
@@ -28139,13 +28205,13 @@ row550:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row550
+	JLT       row562
 
-rows551:
+rows563:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none552
+	JEQ          none564
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -28168,15 +28234,15 @@ rows551:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none552:
-	JMP stored547
+none564:
+	JMP stored559
 
-empty546:
+empty558:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none553
+	JEQ     none565
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -28191,24 +28257,24 @@ empty546:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 32(SI)(R11*8)
 
-none553:
-stored547:
+none565:
+stored559:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result543
-	JMP  over545
+	JLT  result555
+	JMP  over557
 	MOVQ R8, results+24(FP)
 
-over545:
+over557:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile527
-	JMP  done542
+	JNE  tile539
+	JMP  done554
 
-few541:
+few553:
 	MOVQ         BX, 8(SP)
 	LEAQ         (R9)(BX*4), R10
 	VMOVQ        (SP), X0
@@ -28227,25 +28293,22 @@ few541:
 	ADDQ         BX, BX
 	MOVQ         BX, 16(SP)
 	ADDQ         BX, R9
-	IMUL3Q       $0x00000101, BX, BX
-	ADDQ         $0x00000100, BX
-	VMOVQ        BX, X0
 	MOVQ         to+56(FP), BX
 	IMUL3Q       $+4, 8(SP), SI
 	ADDQ         SI, BX
 	MOVQ         start+16(FP), R8
 	CMPQ         R8, results+24(FP)
-	JGE          over556
+	JGE          over568
 	MOVQ         (R8), SI
 	LEAQ         (CX)(SI*8), SI
 
-result554:
+result566:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty557
+	JGE     empty569
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -28256,9 +28319,9 @@ result554:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows560
+	JGE     rows572
 
-row559:
+row571:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -28273,13 +28336,13 @@ row559:
 	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row559
+	JLT        row571
 
-rows560:
+rows572:
 	CMPQ R9, DI
-	JGE  rows562
+	JGE  rows574
 
-row561:
+row573:
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28291,7 +28354,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28303,7 +28366,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28315,7 +28378,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28327,7 +28390,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28339,7 +28402,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28351,7 +28414,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28363,7 +28426,7 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows562
+	JGE        rows574
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPS (R10)(R11*1), Y1, Y2
@@ -28375,13 +28438,33 @@ row561:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JLT        row561
+	JLT        row573
 
-rows562:
-	VMASKMOVPS   Y0, Y1, (BX)
+rows574:
+	LEAQ         (BX), R9
+	TESTQ        $0x00000004, (SP)
+	JEQ          less575
+	VMOVUPS      X0, (R9)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, R9
+
+less575:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less576
+	VMOVLPS X0, (R9)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, R9
+
+less576:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less577
+	VMOVSS  X0, (R9)
+	VPSRLDQ $0x04, X0, X0
+
+less577:
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none563
+	JEQ          none578
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -28408,15 +28491,35 @@ rows562:
 	VPMOVSXDQ    X2, Y2
 	VMASKMOVPD   Y0, Y2, 32(R9)(R11*8)
 
-none563:
-	JMP stored558
+none578:
+	JMP stored570
 
-empty557:
+empty569:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
-	VMASKMOVPS   Y0, Y1, (BX)
+	LEAQ         (BX), SI
+	TESTQ        $0x00000004, (SP)
+	JEQ          less579
+	VMOVUPS      X0, (SI)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
+
+less579:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less580
+	VMOVLPS X0, (SI)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, SI
+
+less580:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less581
+	VMOVSS  X0, (SI)
+	VPSRLDQ $0x04, X0, X0
+
+less581:
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none564
+	JEQ          none582
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -28435,19 +28538,19 @@ empty557:
 	VPMOVSXDQ    X0, Y0
 	VMASKMOVPD   Y9, Y0, 32(SI)(R9*8)
 
-none564:
-stored558:
+none582:
+stored570:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result554
-	JMP  over556
+	JLT  result566
+	JMP  over568
 	MOVQ R8, results+24(FP)
 
-over556:
-done542:
-done500:
+over568:
+done554:
+done512:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -28498,7 +28601,7 @@ pair:
 	XORQ    R8, R8
 	MOVQ    n+56(FP), R9
 	TESTQ   $0x00000007, R9
-	JEQ     none565
+	JEQ     none583
 	LEAQ    -8(R9), R8
 	SHLQ    $0x02, R8
 	VMOVUPS (SI)(R8*1), Y8
@@ -28508,7 +28611,7 @@ pair:
 	VANDPS  Y9, Y8, Y8
 	XORQ    R8, R8
 
-none565:
+none583:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -28556,11 +28659,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole566
+	JGE    whole584
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole566:
+whole584:
 	VMOVUPS    (SI)(R8*1), Y11
 	VMOVUPS    (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -28570,11 +28673,11 @@ whole566:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole567
+	JGE        whole585
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole567:
+whole585:
 	VMOVUPS 32(SI)(R8*1), Y11
 	VMOVUPS 32(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28583,11 +28686,11 @@ whole567:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole568
+	JGE     whole586
 	VADDPS  Y8, Y2, Y2
 	JMP     summed
 
-whole568:
+whole586:
 	VMOVUPS    64(SI)(R8*1), Y11
 	VMOVUPS    64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -28597,11 +28700,11 @@ whole568:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole569
+	JGE        whole587
 	VADDPS     Y8, Y3, Y3
 	JMP        summed
 
-whole569:
+whole587:
 	VMOVUPS 96(SI)(R8*1), Y11
 	VMOVUPS 96(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28610,11 +28713,11 @@ whole569:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole570
+	JGE     whole588
 	VADDPS  Y8, Y4, Y4
 	JMP     summed
 
-whole570:
+whole588:
 	VMOVUPS    128(SI)(R8*1), Y11
 	VMOVUPS    128(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -28624,11 +28727,11 @@ whole570:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole571
+	JGE        whole589
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole571:
+whole589:
 	VMOVUPS 160(SI)(R8*1), Y11
 	VMOVUPS 160(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -28637,11 +28740,11 @@ whole571:
 	TESTQ   R9, R9
 	JLE     summed
 	CMPQ    R9, $0x00000008
-	JGE     whole572
+	JGE     whole590
 	VADDPS  Y8, Y6, Y6
 	JMP     summed
 
-whole572:
+whole590:
 	VMOVUPS    192(SI)(R8*1), Y11
 	VMOVUPS    192(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -28651,11 +28754,11 @@ whole572:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole573
+	JGE        whole591
 	VADDPS     Y8, Y7, Y7
 	JMP        summed
 
-whole573:
+whole591:
 	VMOVUPS 224(SI)(R8*1), Y11
 	VMOVUPS 224(DI)(R8*1), Y12
 	VMULPS  Y12, Y11, Y11
@@ -30549,8 +30652,20 @@ summed194:
 	JNE  special197
 
 final195:
-	VMASKMOVPD Y0, Y1, (DX)
+	LEAQ         (DX), BX
+	TESTQ        $0x00000002, (SP)
+	JEQ          less198
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
+less198:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less199
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+
+less199:
 stored196:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -30565,27 +30680,40 @@ many181:
 	JMP   few182
 
 special197:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow198
-	VMASKMOVPD Y0, Y1, (DX)
-	JMP        stored196
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          narrow200
+	LEAQ         (DX), BX
+	TESTQ        $0x00000002, (SP)
+	JEQ          less201
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
-narrow198:
+less201:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less202
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+
+less202:
+	JMP stored196
+
+narrow200:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip199
+	JEQ          skip203
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty200
+	JEQ          empty204
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y2, Y0, Y0
 
-empty200:
-skip199:
+empty204:
+skip203:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip201
+	JEQ          skip205
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -30597,7 +30725,7 @@ skip199:
 	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
 
-skip201:
+skip205:
 	JMP final195
 
 empty184:
@@ -30636,18 +30764,18 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none202
+	JEQ   none206
 	SUBQ  positions+32(FP), CX
 
-none202:
+none206:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile204:
+tile208:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000018
-	JLE     narrower205
+	JLE     narrower209
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -30656,21 +30784,21 @@ tile204:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over208
+	JGE     over212
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result206:
+result210:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many209
+	JGT  many213
 
-few210:
+few214:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30680,7 +30808,7 @@ few210:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty211
+	JGE     empty215
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30692,9 +30820,9 @@ few210:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows213
+	JGE     rows217
 
-row212:
+row216:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -30749,13 +30877,13 @@ row212:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row212
+	JLT          row216
 
-rows213:
+rows217:
 	CMPQ R13, SI
-	JGE  rows215
+	JGE  rows219
 
-row214:
+row218:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -30804,16 +30932,16 @@ row214:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row214
+	JLT          row218
 
-rows215:
-summed216:
+rows219:
+summed220:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special219
+	JNE  special223
 
-final217:
+final221:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around221
+	JNE     around225
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -30824,21 +30952,21 @@ final217:
 	VMOVDQU Y6, 192(DX)(BX*8)
 	VMOVDQU Y7, 224(DX)(BX*8)
 
-stored220:
-stored218:
+stored224:
+stored222:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result206
-	JMP  over208
+	JLT  result210
+	JMP  over212
 
-many209:
+many213:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany207
-	JMP   few210
+	JEQ   tooMany211
+	JMP   few214
 
-around221:
+around225:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -30847,11 +30975,11 @@ around221:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored220
+	JMP      stored224
 
-special219:
+special223:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow222
+	JEQ     narrow226
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -30862,14 +30990,14 @@ special219:
 	VMOVUPD Y6, 192(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y7, 224(DX)(BX*8)
-	JMP     stored218
+	JMP     stored222
 
-narrow222:
+narrow226:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip223
+	JEQ          skip227
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty224
+	JEQ          empty228
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R10, X8, X8
@@ -30883,10 +31011,10 @@ narrow222:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty224:
-skip223:
+empty228:
+skip227:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip225
+	JEQ     skip229
 	VMOVUPD (DX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(DX), Y8
@@ -30906,14 +31034,14 @@ skip223:
 	VMOVUPD 224(DX)(BX*8), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip225:
-	JMP final217
+skip229:
+	JMP final221
 
-empty211:
+empty215:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed216
+	JNE     summed220
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around226
+	JNE     around230
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -30923,9 +31051,9 @@ empty211:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*8)
 	VMOVDQU Y0, 224(DX)(BX*8)
-	JMP     stored218
+	JMP     stored222
 
-around226:
+around230:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -30934,22 +31062,22 @@ around226:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored218
+	JMP      stored222
 
-tooMany207:
+tooMany211:
 	MOVQ DI, results+24(FP)
 
-over208:
+over212:
 	SUBQ $0x00000020, (SP)
-	JLE  done203
+	JLE  done207
 	ADDQ $0x00000100, R8
 	ADDQ $+256, to+72(FP)
-	JMP  tile204
+	JMP  tile208
 
-narrower205:
+narrower209:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower228
+	JLE     narrower232
 	XORQ    BX, BX
 	SUBQ    $0x00000018, DX
 	CMOVQLT DX, BX
@@ -30958,21 +31086,21 @@ narrower205:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over231
+	JGE     over235
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result229:
+result233:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many232
+	JGT  many236
 
-few233:
+few237:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -30980,7 +31108,7 @@ few233:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty234
+	JGE     empty238
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -30992,9 +31120,9 @@ few233:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows236
+	JGE     rows240
 
-row235:
+row239:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -31038,13 +31166,13 @@ row235:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row235
+	JLT          row239
 
-rows236:
+rows240:
 	CMPQ R13, SI
-	JGE  rows238
+	JGE  rows242
 
-row237:
+row241:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31083,16 +31211,16 @@ row237:
 	VADDPD       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row237
+	JLT          row241
 
-rows238:
-summed239:
+rows242:
+summed243:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special242
+	JNE  special246
 
-final240:
+final244:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around244
+	JNE     around248
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -31101,32 +31229,32 @@ final240:
 	VMOVDQU Y4, 128(DX)(BX*8)
 	VMOVDQU Y5, 160(DX)(BX*8)
 
-stored243:
-stored241:
+stored247:
+stored245:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result229
-	JMP  over231
+	JLT  result233
+	JMP  over235
 
-many232:
+many236:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany230
-	JMP   few233
+	JEQ   tooMany234
+	JMP   few237
 
-around244:
+around248:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored243
+	JMP      stored247
 
-special242:
+special246:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow245
+	JEQ     narrow249
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	VMOVUPD Y2, 64(DX)
@@ -31135,14 +31263,14 @@ special242:
 	VMOVUPD Y4, 128(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y5, 160(DX)(BX*8)
-	JMP     stored241
+	JMP     stored245
 
-narrow245:
+narrow249:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip246
+	JEQ          skip250
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty247
+	JEQ          empty251
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SDQ   R10, X6, X6
@@ -31154,10 +31282,10 @@ narrow245:
 	VDIVPD       Y6, Y4, Y4
 	VDIVPD       Y6, Y5, Y5
 
-empty247:
-skip246:
+empty251:
+skip250:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip248
+	JEQ     skip252
 	VMOVUPD (DX), Y6
 	VADDPD  Y0, Y6, Y0
 	VMOVUPD 32(DX), Y6
@@ -31173,14 +31301,14 @@ skip246:
 	VMOVUPD 160(DX)(BX*8), Y6
 	VADDPD  Y5, Y6, Y5
 
-skip248:
-	JMP final240
+skip252:
+	JMP final244
 
-empty234:
+empty238:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed239
+	JNE     summed243
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around249
+	JNE     around253
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -31188,27 +31316,27 @@ empty234:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*8)
 	VMOVDQU Y0, 160(DX)(BX*8)
-	JMP     stored241
+	JMP     stored245
 
-around249:
+around253:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored241
+	JMP      stored245
 
-tooMany230:
+tooMany234:
 	MOVQ DI, results+24(FP)
 
-over231:
-	JMP done203
+over235:
+	JMP done207
 
-narrower228:
+narrower232:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000008
-	JLE     narrower251
+	JLE     narrower255
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -31217,27 +31345,27 @@ narrower228:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over254
+	JGE     over258
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result252:
+result256:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many255
+	JGT  many259
 
-few256:
+few260:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty257
+	JGE     empty261
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -31249,9 +31377,9 @@ few256:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows259
+	JGE     rows263
 
-row258:
+row262:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -31284,13 +31412,13 @@ row258:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row258
+	JLT          row262
 
-rows259:
+rows263:
 	CMPQ R13, SI
-	JGE  rows261
+	JGE  rows265
 
-row260:
+row264:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31319,60 +31447,60 @@ row260:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row260
+	JLT          row264
 
-rows261:
-summed262:
+rows265:
+summed266:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special265
+	JNE  special269
 
-final263:
+final267:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around267
+	JNE     around271
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*8)
 	VMOVDQU Y3, 96(DX)(BX*8)
 
-stored266:
-stored264:
+stored270:
+stored268:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result256
+	JMP  over258
 
-many255:
+many259:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany253
-	JMP   few256
+	JEQ   tooMany257
+	JMP   few260
 
-around267:
+around271:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored266
+	JMP      stored270
 
-special265:
+special269:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow268
+	JEQ     narrow272
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPD Y2, 64(DX)(BX*8)
 	MOVQ    8(SP), BX
 	VMOVUPD Y3, 96(DX)(BX*8)
-	JMP     stored264
+	JMP     stored268
 
-narrow268:
+narrow272:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip269
+	JEQ          skip273
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty270
+	JEQ          empty274
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R10, X4, X4
@@ -31382,10 +31510,10 @@ narrow268:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty270:
-skip269:
+empty274:
+skip273:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip271
+	JEQ     skip275
 	VMOVUPD (DX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(DX), Y4
@@ -31397,38 +31525,38 @@ skip269:
 	VMOVUPD 96(DX)(BX*8), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip271:
-	JMP final263
+skip275:
+	JMP final267
 
-empty257:
+empty261:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed262
+	JNE     summed266
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around272
+	JNE     around276
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*8)
 	VMOVDQU Y0, 96(DX)(BX*8)
-	JMP     stored264
+	JMP     stored268
 
-around272:
+around276:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored264
+	JMP      stored268
 
-tooMany253:
+tooMany257:
 	MOVQ DI, results+24(FP)
 
-over254:
-	JMP done203
+over258:
+	JMP done207
 
-narrower251:
+narrower255:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000008
-	JLT     narrower274
+	JLT     narrower278
 	XORQ    BX, BX
 	SUBQ    $0x00000008, DX
 	CMOVQLT DX, BX
@@ -31439,25 +31567,25 @@ narrower251:
 	ADDQ    BX, DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over277
+	JGE     over281
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result275:
+result279:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many278
+	JGT  many282
 
-few279:
+few283:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty280
+	JGE     empty284
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -31469,9 +31597,9 @@ few279:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows282
+	JGE     rows286
 
-row281:
+row285:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -31493,13 +31621,13 @@ row281:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row281
+	JLT          row285
 
-rows282:
+rows286:
 	CMPQ R12, SI
-	JGE  rows284
+	JGE  rows288
 
-row283:
+row287:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -31518,7 +31646,7 @@ row283:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows284
+	JGE          rows288
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -31537,7 +31665,7 @@ row283:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows284
+	JGE          rows288
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -31556,7 +31684,7 @@ row283:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows284
+	JGE          rows288
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -31575,51 +31703,51 @@ row283:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row283
+	JLT          row287
 
-rows284:
-summed285:
+rows288:
+summed289:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special288
+	JNE  special292
 
-final286:
+final290:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around290
+	JNE     around294
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored289:
-stored287:
+stored293:
+stored291:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result275
-	JMP  over277
+	JLT  result279
+	JMP  over281
 
-many278:
+many282:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany276
-	JMP   few279
+	JEQ   tooMany280
+	JMP   few283
 
-around290:
+around294:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored289
+	JMP      stored293
 
-special288:
+special292:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow291
+	JEQ     narrow295
 	VMOVUPD Y0, (DX)
 	VMOVUPD Y1, 32(DX)
-	JMP     stored287
+	JMP     stored291
 
-narrow291:
+narrow295:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip292
+	JEQ          skip296
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty293
+	JEQ          empty297
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   R8, X2, X2
@@ -31627,10 +31755,10 @@ narrow291:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty293:
-skip292:
+empty297:
+skip296:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip294
+	JEQ          skip298
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -31649,33 +31777,33 @@ skip292:
 	VMOVUPD      32(DX), Y2
 	VADDPD       Y1, Y2, Y1
 
-skip294:
-	JMP final286
+skip298:
+	JMP final290
 
-empty280:
+empty284:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed285
+	JNE     summed289
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around295
+	JNE     around299
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored287
+	JMP     stored291
 
-around295:
+around299:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored287
+	JMP      stored291
 
-tooMany276:
+tooMany280:
 	MOVQ DI, results+24(FP)
 
-over277:
-	JMP done203
+over281:
+	JMP done207
 
-narrower274:
+narrower278:
 	XORQ DX, DX
 
-tile296:
+tile300:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*8), R9
 	MOVQ   to+72(FP), DX
@@ -31683,24 +31811,24 @@ tile296:
 	ADDQ   BX, DX
 	MOVQ   start+16(FP), DI
 	CMPQ   DI, results+24(FP)
-	JGE    over302
+	JGE    over306
 	MOVQ   (DI), BX
 	SHLQ   $0x03, BX
 	ADDQ   positions+32(FP), BX
 
-result300:
+result304:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many303
+	JGT  many307
 
-few304:
+few308:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty305
+	JGE     empty309
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -31712,9 +31840,9 @@ few304:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows307
+	JGE     rows311
 
-row306:
+row310:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -31731,13 +31859,13 @@ row306:
 	PREFETCHT0   31(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row306
+	JLT          row310
 
-rows307:
+rows311:
 	CMPQ R13, SI
-	JGE  rows309
+	JGE  rows313
 
-row308:
+row312:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31751,7 +31879,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31765,7 +31893,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31779,7 +31907,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31793,7 +31921,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31807,7 +31935,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31821,7 +31949,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31835,7 +31963,7 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows309
+	JGE          rows313
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -31849,58 +31977,58 @@ row308:
 	VADDPD       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row308
+	JLT          row312
 
-rows309:
-summed310:
+rows313:
+summed314:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special313
+	JNE  special317
 
-final311:
+final315:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around315
+	JNE     around319
 	VMOVDQU Y0, (DX)
 
-stored314:
-stored312:
+stored318:
+stored316:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result300
-	JMP  over302
+	JLT  result304
+	JMP  over306
 
-many303:
+many307:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany301
-	JMP   few304
+	JEQ   tooMany305
+	JMP   few308
 
-around315:
+around319:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored314
+	JMP      stored318
 
-special313:
+special317:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow316
+	JEQ     narrow320
 	VMOVUPD Y0, (DX)
-	JMP     stored312
+	JMP     stored316
 
-narrow316:
+narrow320:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip317
+	JEQ          skip321
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty318
+	JEQ          empty322
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SDQ   R10, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y1, Y0, Y0
 
-empty318:
-skip317:
+empty322:
+skip321:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip319
+	JEQ          skip323
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x03, BX
@@ -31912,31 +32040,31 @@ skip317:
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
 
-skip319:
-	JMP final311
+skip323:
+	JMP final315
 
-empty305:
+empty309:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed310
+	JNE     summed314
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around320
+	JNE     around324
 	VMOVDQU Y0, (DX)
-	JMP     stored312
+	JMP     stored316
 
-around320:
+around324:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored312
+	JMP      stored316
 
-tooMany301:
+tooMany305:
 	MOVQ DI, results+24(FP)
 
-over302:
+over306:
 	MOVQ (SP), DX
 	SUBQ $0x00000004, DX
 	CMPQ DX, 8(SP)
-	JNE  tile296
+	JNE  tile300
 
-done203:
+done207:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -31959,18 +32087,18 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $16-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none321
+	JEQ   none325
 	SUBQ  CX, DX
 
-none321:
+none325:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile323:
+tile327:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000008
-	JLE     narrower324
+	JLE     narrower328
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -31979,17 +32107,17 @@ tile323:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over327
+	JGE     over331
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result325:
+result329:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty328
+	JGE     empty332
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -32006,9 +32134,9 @@ result325:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows331
+	JGE     rows335
 
-row330:
+row334:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -32042,13 +32170,13 @@ row330:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row330
+	JLT        row334
 
-rows331:
+rows335:
 	CMPQ R11, DI
-	JGE  rows333
+	JGE  rows337
 
-row332:
+row336:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -32078,9 +32206,9 @@ row332:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row332
+	JLT       row336
 
-rows333:
+rows337:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	MOVQ       8(SP), R11
@@ -32088,7 +32216,7 @@ rows333:
 	VMOVUPD    Y3, 96(BX)(R11*8)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none334
+	JEQ        none338
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -32117,10 +32245,10 @@ rows333:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R11)(R12*8)
 
-none334:
-	JMP stored329
+none338:
+	JMP stored333
 
-empty328:
+empty332:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -32132,7 +32260,7 @@ empty328:
 	VMOVUPD Y2, 64(BX)(SI*8)
 	VMOVUPD Y3, 96(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none335
+	JEQ     none339
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -32149,27 +32277,27 @@ empty328:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 96(SI)(R11*8)
 
-none335:
-stored329:
+none339:
+stored333:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result325
-	JMP  over327
+	JLT  result329
+	JMP  over331
 	MOVQ R8, results+24(FP)
 
-over327:
+over331:
 	SUBQ $0x00000010, (SP)
-	JLE  done322
+	JLE  done326
 	ADDQ $0x00000080, R9
 	ADDQ $+128, to+56(FP)
-	JMP  tile323
+	JMP  tile327
 
-narrower324:
+narrower328:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000008
-	JLT     narrower337
+	JLT     narrower341
 	XORQ    SI, SI
 	SUBQ    $0x00000008, BX
 	CMOVQLT BX, SI
@@ -32180,17 +32308,17 @@ narrower324:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over340
+	JGE     over344
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result338:
+result342:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty341
+	JGE     empty345
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -32203,9 +32331,9 @@ result338:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows344
+	JGE     rows348
 
-row343:
+row347:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -32226,13 +32354,13 @@ row343:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row343
+	JLT        row347
 
-rows344:
+rows348:
 	CMPQ R9, DI
-	JGE  rows346
+	JGE  rows350
 
-row345:
+row349:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -32250,7 +32378,7 @@ row345:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows346
+	JGE       rows350
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -32268,7 +32396,7 @@ row345:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows346
+	JGE       rows350
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -32286,7 +32414,7 @@ row345:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows346
+	JGE       rows350
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VMOVUPD   (R10)(R11*1), Y2
@@ -32304,14 +32432,14 @@ row345:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row345
+	JLT       row349
 
-rows346:
+rows350:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none347
+	JEQ        none351
 	MOVQ       columns+72(FP), R9
 	SUBQ       (SP), R9
 	SHLQ       $0x03, R9
@@ -32332,17 +32460,17 @@ rows346:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R9)(R11*8)
 
-none347:
-	JMP stored342
+none351:
+	JMP stored346
 
-empty341:
+empty345:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none348
+	JEQ     none352
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -32357,22 +32485,22 @@ empty341:
 	MOVQ    8(SP), R9
 	VMOVUPD Y9, 32(SI)(R9*8)
 
-none348:
-stored342:
+none352:
+stored346:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result338
-	JMP  over340
+	JLT  result342
+	JMP  over344
 	MOVQ R8, results+24(FP)
 
-over340:
-	JMP done322
+over344:
+	JMP done326
 
-narrower337:
+narrower341:
 	CMPQ (SP), $0x00000004
-	JLE  one351
+	JLE  one355
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	MOVQ BX, 8(SP)
@@ -32380,17 +32508,17 @@ narrower337:
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over354
+	JGE  over358
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result352:
+result356:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty355
+	JGE     empty359
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -32403,9 +32531,9 @@ result352:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows358
+	JGE     rows362
 
-row357:
+row361:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -32426,13 +32554,13 @@ row357:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row357
+	JLT        row361
 
-rows358:
+rows362:
 	CMPQ R11, DI
-	JGE  rows360
+	JGE  rows364
 
-row359:
+row363:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -32450,7 +32578,7 @@ row359:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows360
+	JGE       rows364
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -32468,7 +32596,7 @@ row359:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows360
+	JGE       rows364
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -32486,7 +32614,7 @@ row359:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows360
+	JGE       rows364
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -32504,15 +32632,15 @@ row359:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row359
+	JLT       row363
 
-rows360:
+rows364:
 	VMOVUPD    Y0, (BX)
 	MOVQ       8(SP), R11
 	VMOVUPD    Y1, 32(BX)(R11*8)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none361
+	JEQ        none365
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -32532,10 +32660,10 @@ rows360:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R11)(R12*8)
 
-none361:
-	JMP stored356
+none365:
+	JMP stored360
 
-empty355:
+empty359:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
@@ -32543,7 +32671,7 @@ empty355:
 	MOVQ    8(SP), SI
 	VMOVUPD Y1, 32(BX)(SI*8)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none362
+	JEQ     none366
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -32557,25 +32685,25 @@ empty355:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, 32(SI)(R11*8)
 
-none362:
-stored356:
+none366:
+stored360:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result352
-	JMP  over354
+	JLT  result356
+	JMP  over358
 	MOVQ R8, results+24(FP)
 
-over354:
-	JMP done322
+over358:
+	JMP done326
 
-one351:
+one355:
 	XORQ BX, BX
 	CMPQ (SP), $0x00000004
-	JLT  few363
+	JLT  few367
 
-tile349:
+tile353:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*8), R10
 	MOVQ   to+56(FP), BX
@@ -32583,17 +32711,17 @@ tile349:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over367
+	JGE    over371
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result365:
+result369:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty368
+	JGE     empty372
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -32604,9 +32732,9 @@ result365:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows371
+	JGE     rows375
 
-row370:
+row374:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -32621,13 +32749,13 @@ row370:
 	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row370
+	JLT        row374
 
-rows371:
+rows375:
 	CMPQ R11, DI
-	JGE  rows373
+	JGE  rows377
 
-row372:
+row376:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32639,7 +32767,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32651,7 +32779,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32663,7 +32791,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32675,7 +32803,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32687,7 +32815,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32699,7 +32827,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32711,7 +32839,7 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows373
+	JGE       rows377
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VMOVUPD   (R10)(R12*1), Y1
@@ -32723,13 +32851,13 @@ row372:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row372
+	JLT       row376
 
-rows373:
+rows377:
 	VMOVUPD    Y0, (BX)
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none374
+	JEQ        none378
 	MOVQ       columns+72(FP), R11
 	SUBQ       (SP), R11
 	SHLQ       $0x03, R11
@@ -32745,15 +32873,15 @@ rows373:
 	VPGATHERQQ Y1, (SI)(Y4*8), Y0
 	VMOVUPD    Y0, (R11)(R12*8)
 
-none374:
-	JMP stored369
+none378:
+	JMP stored373
 
-empty368:
+empty372:
 	VPXOR   Y0, Y0, Y0
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none375
+	JEQ     none379
 	MOVQ    columns+72(FP), SI
 	SUBQ    (SP), SI
 	SHLQ    $0x03, SI
@@ -32766,24 +32894,24 @@ empty368:
 	MOVQ    8(SP), R11
 	VMOVUPD Y9, (SI)(R11*8)
 
-none375:
-stored369:
+none379:
+stored373:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result369
+	JMP  over371
 	MOVQ R8, results+24(FP)
 
-over367:
+over371:
 	MOVQ (SP), BX
 	SUBQ $0x00000004, BX
 	CMPQ BX, 8(SP)
-	JNE  tile349
-	JMP  done364
+	JNE  tile353
+	JMP  done368
 
-few363:
+few367:
 	MOVQ         BX, 8(SP)
 	LEAQ         (R9)(BX*8), R10
 	VMOVQ        (SP), X0
@@ -32794,17 +32922,17 @@ few363:
 	ADDQ         SI, BX
 	MOVQ         start+16(FP), R8
 	CMPQ         R8, results+24(FP)
-	JGE          over378
+	JGE          over382
 	MOVQ         (R8), SI
 	LEAQ         (CX)(SI*8), SI
 
-result376:
+result380:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty379
+	JGE     empty383
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -32815,9 +32943,9 @@ result376:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows382
+	JGE     rows386
 
-row381:
+row385:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -32832,13 +32960,13 @@ row381:
 	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row381
+	JLT        row385
 
-rows382:
+rows386:
 	CMPQ R9, DI
-	JGE  rows384
+	JGE  rows388
 
-row383:
+row387:
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32850,7 +32978,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32862,7 +32990,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32874,7 +33002,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32886,7 +33014,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32898,7 +33026,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32910,7 +33038,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32922,7 +33050,7 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JGE        rows384
+	JGE        rows388
 	MOVQ       (R9), R11
 	IMULQ      AX, R11
 	VMASKMOVPD (R10)(R11*1), Y1, Y2
@@ -32934,13 +33062,26 @@ row383:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, DI
-	JLT        row383
+	JLT        row387
 
-rows384:
-	VMASKMOVPD Y0, Y1, (BX)
+rows388:
+	LEAQ         (BX), R9
+	TESTQ        $0x00000002, (SP)
+	JEQ          less389
+	VMOVUPS      X0, (R9)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, R9
+
+less389:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less390
+	VMOVLPS X0, (R9)
+	VPSRLDQ $0x08, X0, X0
+
+less390:
 	LEAQ       (DX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none385
+	JEQ        none391
 	MOVQ       columns+72(FP), R9
 	SUBQ       (SP), R9
 	SHLQ       $0x03, R9
@@ -32956,15 +33097,28 @@ rows384:
 	VPGATHERQQ Y2, (SI)(Y4*8), Y0
 	VMASKMOVPD Y0, Y1, (R9)(R11*8)
 
-none385:
-	JMP stored380
+none391:
+	JMP stored384
 
-empty379:
-	VPXOR      Y0, Y0, Y0
-	VMOVUPD    all32_ffffffff<>+0(SB), Y9
-	VMASKMOVPD Y0, Y1, (BX)
+empty383:
+	VPXOR        Y0, Y0, Y0
+	VMOVUPD      all32_ffffffff<>+0(SB), Y9
+	LEAQ         (BX), SI
+	TESTQ        $0x00000002, (SP)
+	JEQ          less392
+	VMOVUPS      X0, (SI)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
+
+less392:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less393
+	VMOVLPS X0, (SI)
+	VPSRLDQ $0x08, X0, X0
+
+less393:
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none386
+	JEQ        none394
 	MOVQ       columns+72(FP), SI
 	SUBQ       (SP), SI
 	SHLQ       $0x03, SI
@@ -32977,19 +33131,19 @@ empty379:
 	MOVQ       8(SP), R9
 	VMASKMOVPD Y9, Y1, (SI)(R9*8)
 
-none386:
-stored380:
+none394:
+stored384:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result376
-	JMP  over378
+	JLT  result380
+	JMP  over382
 	MOVQ R8, results+24(FP)
 
-over378:
-done364:
-done322:
+over382:
+done368:
+done326:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -35709,24 +35863,21 @@ few188:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
-	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
 	MOVQ         (SP), DX
 	SHRQ         $0x01, DX
 	VMOVQ        DX, X0
-	VPBROADCASTD X0, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	MOVQ         (SP), DX
 	DECQ         DX
 	VMOVQ        DX, X0
-	VPBROADCASTW X0, X3
-	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	VPBROADCASTW X0, X2
+	VPCMPEQW     numbers16<>+0(SB), X2, X2
 	ADDQ         DX, DX
 	MOVQ         DX, 16(SP)
 	ADDQ         DX, R8
-	IMUL3Q       $0x00000101, DX, DX
-	ADDQ         $0x00000100, DX
-	VMOVQ        DX, X4
 	MOVQ         to+56(FP), DX
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
@@ -35775,16 +35926,16 @@ row233:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -35797,121 +35948,121 @@ rows234:
 row235:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
+	VPBROADCASTW (R10), Y3
+	VPSLLD       $0x10, Y3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row235
@@ -35933,12 +36084,12 @@ row237:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -35951,89 +36102,89 @@ rows238:
 row239:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row239
@@ -36045,21 +36196,35 @@ summed241:
 	JNE  special244
 
 final242:
-	VPSRLD       $0x10, Y0, Y5
-	VPAND        all32_1<>+0(SB), Y5, Y5
-	VPADDD       Y0, Y5, Y5
-	VPADDD       all32_7fff<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
 	VCMPPS       $0x03, Y0, Y0, Y0
-	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD       $0x10, Y5, Y0
-	VEXTRACTI128 $0x01, Y0, X5
-	VPACKUSDW    X5, X0, X0
-	VPSHUFB      X4, X0, X5
-	VMASKMOVPS   X0, X2, (DX)
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y3, Y0
+	VEXTRACTI128 $0x01, Y0, X3
+	VPACKUSDW    X3, X0, X0
 	LEAQ         (DX), BX
-	ADDQ         16(SP), BX
-	VPEXTRW      $0x00, X5, (BX)
+	TESTQ        $0x00000004, (SP)
+	JEQ          less245
+	VMOVLPS      X0, (BX)
+	VPSRLDQ      $0x08, X0, X0
+	ADDQ         $0x08, BX
 
+less245:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less246
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, BX
+
+less246:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less247
+	VPEXTRW $0x00, X0, (BX)
+
+less247:
 stored243:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -36084,188 +36249,208 @@ wide232:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows246
+	JGE     rows249
 
-row245:
+row248:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row245
+	JLT          row248
 
-rows246:
+rows249:
 	CMPQ R11, SI
-	JGE  rows248
+	JGE  rows251
 
-row247:
+row250:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VPMOVZXWD    X4, Y4
+	VPSLLD       $0x10, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row247
+	JLT          row250
 
-rows248:
+rows251:
 	JMP summed229
 
 special244:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow249
-	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored243
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          narrow252
+	LEAQ         (DX), BX
+	TESTQ        $0x00000004, (SP)
+	JEQ          less253
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
-narrow249:
+less253:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less254
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, BX
+
+less254:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less255
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+
+less255:
+	JMP stored243
+
+narrow252:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip250
+	JEQ          skip256
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty251
+	JEQ          empty257
 	SHRQ         $0x03, R10
-	VPXOR        X5, X5, X5
-	VCVTSI2SSQ   R10, X5, X5
-	VBROADCASTSS X5, Y5
-	VDIVPS       Y5, Y0, Y0
+	VPXOR        X3, X3, X3
+	VCVTSI2SSQ   R10, X3, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y3, Y0, Y0
 
-empty251:
-skip250:
+empty257:
+skip256:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip252
+	JEQ          skip258
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
 	SUBQ         $0x00, BX
-	VMOVQ        BX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
-	VANDNPS      Y0, Y5, Y0
-	VMASKMOVPS   (DX), X2, X5
+	VMOVQ        BX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     numbers32<>+0(SB), Y3, Y3
+	VANDNPS      Y0, Y3, Y0
+	VMASKMOVPS   (DX), X1, X3
 	LEAQ         (DX), BX
 	ADDQ         16(SP), BX
-	VPBROADCASTW (BX), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VPMOVZXWD    X5, Y5
-	VPSLLD       $0x10, Y5, Y5
-	VADDPS       Y0, Y5, Y0
+	VPBROADCASTW (BX), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VPMOVZXWD    X3, Y3
+	VPSLLD       $0x10, Y3, Y3
+	VADDPS       Y0, Y3, Y0
 
-skip252:
+skip258:
 	JMP final242
 
 empty230:
@@ -36298,18 +36483,18 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none253
+	JEQ   none259
 	SUBQ  positions+32(FP), CX
 
-none253:
+none259:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile255:
+tile261:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower256
+	JLE     narrower262
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -36318,21 +36503,21 @@ tile255:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over259
+	JGE     over265
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result257:
+result263:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many260
+	JGT  many266
 
-few261:
+few267:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -36342,7 +36527,7 @@ few261:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty262
+	JGE     empty268
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -36354,9 +36539,9 @@ few261:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows270
 
-row263:
+row269:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -36409,13 +36594,13 @@ row263:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row269
 
-rows264:
+rows270:
 	CMPQ R13, SI
-	JGE  rows266
+	JGE  rows272
 
-row265:
+row271:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -36464,14 +36649,14 @@ row265:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row265
+	JLT          row271
 
-rows266:
-summed267:
+rows272:
+summed273:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special276
 
-final268:
+final274:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -36489,10 +36674,10 @@ final268:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around272
+	JNE       around278
 	VMOVDQU   Y0, (DX)
 
-stored271:
+stored277:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -36510,10 +36695,10 @@ stored271:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around274
+	JNE       around280
 	VMOVDQU   Y0, 32(DX)
 
-stored273:
+stored279:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -36531,10 +36716,10 @@ stored273:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around276
+	JNE       around282
 	VMOVDQU   Y0, 64(DX)
 
-stored275:
+stored281:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -36552,43 +36737,43 @@ stored275:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around278
+	JNE       around284
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored277:
-stored269:
+stored283:
+stored275:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result263
+	JMP  over265
 
-many260:
+many266:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
-
-around272:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored271
-
-around274:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored273
-
-around276:
-	VMOVNTDQ Y0, 64(DX)
-	JMP      stored275
+	JEQ   tooMany264
+	JMP   few267
 
 around278:
-	VMOVNTDQ Y0, 96(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored277
 
-special270:
+around280:
+	VMOVNTDQ Y0, 32(DX)
+	JMP      stored279
+
+around282:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored281
+
+around284:
+	VMOVNTDQ Y0, 96(DX)
+	JMP      stored283
+
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow279
+	JEQ     narrow285
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -36599,14 +36784,14 @@ special270:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored269
+	JMP     stored275
 
-narrow279:
+narrow285:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip280
+	JEQ          skip286
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty281
+	JEQ          empty287
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -36620,10 +36805,10 @@ narrow279:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty281:
-skip280:
+empty287:
+skip286:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip282
+	JEQ       skip288
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -36651,47 +36836,47 @@ skip280:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip282:
-	JMP final268
+skip288:
+	JMP final274
 
-empty262:
+empty268:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed267
+	JNE     summed273
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around283
+	JNE     around289
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored269
+	JMP     stored275
 
-around283:
+around289:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored269
+	JMP      stored275
 
-tooMany258:
+tooMany264:
 	MOVQ DI, results+24(FP)
 
-over259:
+over265:
 	SUBQ  $0x00000040, (SP)
-	JLE   done254
+	JLE   done260
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip284
+	JEQ   skip290
 	ADDQ  $+128, to+72(FP)
 
-skip284:
-	JMP tile255
+skip290:
+	JMP tile261
 
-narrower256:
+narrower262:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower286
+	JLE     narrower292
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -36700,21 +36885,21 @@ narrower256:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over289
+	JGE     over295
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result287:
+result293:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many290
+	JGT  many296
 
-few291:
+few297:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -36722,7 +36907,7 @@ few291:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty292
+	JGE     empty298
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -36734,9 +36919,9 @@ few291:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows294
+	JGE     rows300
 
-row293:
+row299:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -36779,13 +36964,13 @@ row293:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row293
+	JLT          row299
 
-rows294:
+rows300:
 	CMPQ R13, SI
-	JGE  rows296
+	JGE  rows302
 
-row295:
+row301:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -36824,14 +37009,14 @@ row295:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row295
+	JLT          row301
 
-rows296:
-summed297:
+rows302:
+summed303:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special300
+	JNE  special306
 
-final298:
+final304:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -36849,10 +37034,10 @@ final298:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around308
 	VMOVDQU   Y0, (DX)
 
-stored301:
+stored307:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -36870,10 +37055,10 @@ stored301:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around304
+	JNE       around310
 	VMOVDQU   Y0, 32(DX)
 
-stored303:
+stored309:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -36891,39 +37076,39 @@ stored303:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around306
+	JNE       around312
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
+stored311:
 stored305:
-stored299:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result287
-	JMP  over289
+	JLT  result293
+	JMP  over295
 
-many290:
+many296:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany288
-	JMP   few291
+	JEQ   tooMany294
+	JMP   few297
 
-around302:
+around308:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored301
+	JMP      stored307
 
-around304:
+around310:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored303
+	JMP      stored309
 
-around306:
+around312:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored305
+	JMP      stored311
 
-special300:
+special306:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow307
+	JEQ     narrow313
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -36932,14 +37117,14 @@ special300:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored299
+	JMP     stored305
 
-narrow307:
+narrow313:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip314
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty309
+	JEQ          empty315
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -36951,10 +37136,10 @@ narrow307:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty309:
-skip308:
+empty315:
+skip314:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip310
+	JEQ       skip316
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -36976,36 +37161,36 @@ skip308:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip310:
-	JMP final298
+skip316:
+	JMP final304
 
-empty292:
+empty298:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed297
+	JNE     summed303
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around311
+	JNE     around317
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored299
+	JMP     stored305
 
-around311:
+around317:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored299
+	JMP      stored305
 
-tooMany288:
+tooMany294:
 	MOVQ DI, results+24(FP)
 
-over289:
-	JMP done254
+over295:
+	JMP done260
 
-narrower286:
+narrower292:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower313
+	JLE     narrower319
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -37014,27 +37199,27 @@ narrower286:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over316
+	JGE     over322
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result314:
+result320:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many317
+	JGT  many323
 
-few318:
+few324:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty319
+	JGE     empty325
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -37046,9 +37231,9 @@ few318:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows321
+	JGE     rows327
 
-row320:
+row326:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -37080,13 +37265,13 @@ row320:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row320
+	JLT          row326
 
-rows321:
+rows327:
 	CMPQ R13, SI
-	JGE  rows323
+	JGE  rows329
 
-row322:
+row328:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37115,14 +37300,14 @@ row322:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row322
+	JLT          row328
 
-rows323:
-summed324:
+rows329:
+summed330:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special327
+	JNE  special333
 
-final325:
+final331:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -37140,10 +37325,10 @@ final325:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around335
 	VMOVDQU   Y0, (DX)
 
-stored328:
+stored334:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -37161,49 +37346,49 @@ stored328:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around337
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored330:
-stored326:
+stored336:
+stored332:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result314
-	JMP  over316
+	JLT  result320
+	JMP  over322
 
-many317:
+many323:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany315
-	JMP   few318
+	JEQ   tooMany321
+	JMP   few324
 
-around329:
+around335:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored328
+	JMP      stored334
 
-around331:
+around337:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored330
+	JMP      stored336
 
-special327:
+special333:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow332
+	JEQ     narrow338
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored326
+	JMP     stored332
 
-narrow332:
+narrow338:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip339
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty334
+	JEQ          empty340
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -37213,10 +37398,10 @@ narrow332:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty334:
-skip333:
+empty340:
+skip339:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip335
+	JEQ       skip341
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -37232,34 +37417,34 @@ skip333:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip335:
-	JMP final325
+skip341:
+	JMP final331
 
-empty319:
+empty325:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed324
+	JNE     summed330
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around336
+	JNE     around342
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored326
+	JMP     stored332
 
-around336:
+around342:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored326
+	JMP      stored332
 
-tooMany315:
+tooMany321:
 	MOVQ DI, results+24(FP)
 
-over316:
-	JMP done254
+over322:
+	JMP done260
 
-narrower313:
+narrower319:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower338
+	JLT     narrower344
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -37269,32 +37454,32 @@ narrower313:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip342
+	JEQ     skip348
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip342:
+skip348:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over341
+	JGE  over347
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result339:
+result345:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many343
+	JGT  many349
 
-few344:
+few350:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty345
+	JGE     empty351
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -37306,9 +37491,9 @@ few344:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows347
+	JGE     rows353
 
-row346:
+row352:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -37330,13 +37515,13 @@ row346:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row346
+	JLT          row352
 
-rows347:
+rows353:
 	CMPQ R12, SI
-	JGE  rows349
+	JGE  rows355
 
-row348:
+row354:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -37355,7 +37540,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -37374,7 +37559,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -37393,7 +37578,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -37412,14 +37597,14 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row348
+	JLT          row354
 
-rows349:
-summed350:
+rows355:
+summed356:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special353
+	JNE  special359
 
-final351:
+final357:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -37437,40 +37622,40 @@ final351:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around355
+	JNE       around361
 	VMOVDQU   Y0, (DX)
 
-stored354:
-stored352:
+stored360:
+stored358:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result339
-	JMP  over341
+	JLT  result345
+	JMP  over347
 
-many343:
+many349:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany340
-	JMP   few344
+	JEQ   tooMany346
+	JMP   few350
 
-around355:
+around361:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored354
+	JMP      stored360
 
-special353:
+special359:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow356
+	JEQ     narrow362
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored352
+	JMP     stored358
 
-narrow356:
+narrow362:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip357
+	JEQ          skip363
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty358
+	JEQ          empty364
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -37478,10 +37663,10 @@ narrow356:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty358:
-skip357:
+empty364:
+skip363:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip359
+	JEQ          skip365
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -37502,62 +37687,62 @@ skip357:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip359:
-	JMP final351
+skip365:
+	JMP final357
 
-empty345:
+empty351:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed350
+	JNE     summed356
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around360
+	JNE     around366
 	VMOVDQU Y0, (DX)
-	JMP     stored352
+	JMP     stored358
 
-around360:
+around366:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored352
+	JMP      stored358
 
-tooMany340:
+tooMany346:
 	MOVQ DI, results+24(FP)
 
-over341:
-	JMP done254
+over347:
+	JMP done260
 
-narrower338:
+narrower344:
 	XORQ DX, DX
 
-tile361:
+tile367:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip368
+	JEQ    skip374
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip368:
+skip374:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over367
+	JGE  over373
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result365:
+result371:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many369
+	JGT  many375
 
-few370:
+few376:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty371
+	JGE     empty377
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -37569,9 +37754,9 @@ few370:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows373
+	JGE     rows379
 
-row372:
+row378:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -37588,13 +37773,13 @@ row372:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row372
+	JLT          row378
 
-rows373:
+rows379:
 	CMPQ R13, SI
-	JGE  rows375
+	JGE  rows381
 
-row374:
+row380:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37608,7 +37793,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37622,7 +37807,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37636,7 +37821,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37650,7 +37835,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37664,7 +37849,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37678,7 +37863,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37692,7 +37877,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -37706,14 +37891,14 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row374
+	JLT          row380
 
-rows375:
-summed376:
+rows381:
+summed382:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special379
+	JNE  special385
 
-final377:
+final383:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -37724,49 +37909,49 @@ final377:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+96(FP)
-	JNE          around381
+	JNE          around387
 	VMOVDQU      X0, (DX)
 
-stored380:
-stored378:
+stored386:
+stored384:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result371
+	JMP  over373
 
-many369:
+many375:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany366
-	JMP   few370
+	JEQ   tooMany372
+	JMP   few376
 
-around381:
+around387:
 	VMOVNTDQ X0, (DX)
-	JMP      stored380
+	JMP      stored386
 
-special379:
+special385:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow382
+	JEQ     narrow388
 	VMOVUPS Y0, (DX)
-	JMP     stored378
+	JMP     stored384
 
-narrow382:
+narrow388:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip383
+	JEQ          skip389
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty384
+	JEQ          empty390
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty384:
-skip383:
+empty390:
+skip389:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip385
+	JEQ          skip391
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -37779,31 +37964,31 @@ skip383:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip385:
-	JMP final377
+skip391:
+	JMP final383
 
-empty371:
+empty377:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed376
+	JNE     summed382
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around386
+	JNE     around392
 	VMOVDQU X0, (DX)
-	JMP     stored378
+	JMP     stored384
 
-around386:
+around392:
 	VMOVNTDQ X0, (DX)
-	JMP      stored378
+	JMP      stored384
 
-tooMany366:
+tooMany372:
 	MOVQ DI, results+24(FP)
 
-over367:
+over373:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile361
+	JNE  tile367
 
-done254:
+done260:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -37826,18 +38011,18 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $24-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none387
+	JEQ   none393
 	SUBQ  CX, DX
 
-none387:
+none393:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile389:
+tile395:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower390
+	JLE     narrower396
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -37846,17 +38031,17 @@ tile389:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over393
+	JGE     over399
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result391:
+result397:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty394
+	JGE     empty400
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -37873,9 +38058,9 @@ result391:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows397
+	JGE     rows403
 
-row396:
+row402:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -37912,13 +38097,13 @@ row396:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row396
+	JLT        row402
 
-rows397:
+rows403:
 	CMPQ R11, DI
-	JGE  rows399
+	JGE  rows405
 
-row398:
+row404:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -37952,9 +38137,9 @@ row398:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row398
+	JLT       row404
 
-rows399:
+rows405:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -37968,7 +38153,7 @@ rows399:
 	VMOVUPS      Y0, 32(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none400
+	JEQ          none406
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -38023,10 +38208,10 @@ rows399:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none400:
-	JMP stored395
+none406:
+	JMP stored401
 
-empty394:
+empty400:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -38044,7 +38229,7 @@ empty394:
 	MOVQ      8(SP), SI
 	VMOVUPS   Y0, 32(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none401
+	JEQ       none407
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -38067,27 +38252,27 @@ empty394:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none401:
-stored395:
+none407:
+stored401:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result391
-	JMP  over393
+	JLT  result397
+	JMP  over399
 	MOVQ R8, results+24(FP)
 
-over393:
+over399:
 	SUBQ $0x00000020, (SP)
-	JLE  done388
+	JLE  done394
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile389
+	JMP  tile395
 
-narrower390:
+narrower396:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower403
+	JLT     narrower409
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -38098,17 +38283,17 @@ narrower390:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over406
+	JGE     over412
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result404:
+result410:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty407
+	JGE     empty413
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -38121,9 +38306,9 @@ result404:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows410
+	JGE     rows416
 
-row409:
+row415:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -38146,13 +38331,13 @@ row409:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row409
+	JLT        row415
 
-rows410:
+rows416:
 	CMPQ R9, DI
-	JGE  rows412
+	JGE  rows418
 
-row411:
+row417:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -38172,7 +38357,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -38192,7 +38377,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -38212,7 +38397,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VPMOVZXWD (R10)(R11*1), Y2
@@ -38232,9 +38417,9 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row411
+	JLT       row417
 
-rows412:
+rows418:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -38242,7 +38427,7 @@ rows412:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none413
+	JEQ          none419
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -38277,10 +38462,10 @@ rows412:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none413:
-	JMP stored408
+none419:
+	JMP stored414
 
-empty407:
+empty413:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -38290,7 +38475,7 @@ empty407:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none414
+	JEQ       none420
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -38309,22 +38494,22 @@ empty407:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none414:
-stored408:
+none420:
+stored414:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result410
+	JMP  over412
 	MOVQ R8, results+24(FP)
 
-over406:
-	JMP done388
+over412:
+	JMP done394
 
-narrower403:
+narrower409:
 	CMPQ (SP), $0x00000008
-	JLE  one417
+	JLE  one423
 	MOVQ (SP), BX
 	SUBQ $0x00000010, BX
 	MOVQ BX, 8(SP)
@@ -38332,17 +38517,17 @@ narrower403:
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over420
+	JGE  over426
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result418:
+result424:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty421
+	JGE     empty427
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -38355,9 +38540,9 @@ result418:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows424
+	JGE     rows430
 
-row423:
+row429:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -38380,13 +38565,13 @@ row423:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row423
+	JLT        row429
 
-rows424:
+rows430:
 	CMPQ R11, DI
-	JGE  rows426
+	JGE  rows432
 
-row425:
+row431:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -38406,7 +38591,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -38426,7 +38611,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -38446,7 +38631,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -38466,9 +38651,9 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row425
+	JLT       row431
 
-rows426:
+rows432:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKUSDW    X2, X0, X0
@@ -38480,7 +38665,7 @@ rows426:
 	VMOVUPS      X0, 16(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none433
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -38513,10 +38698,10 @@ rows426:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)(R12*8)
 
-none427:
-	JMP stored422
+none433:
+	JMP stored428
 
-empty421:
+empty427:
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
@@ -38530,7 +38715,7 @@ empty421:
 	MOVQ         8(SP), SI
 	VMOVUPS      X0, 16(BX)(SI*2)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none428
+	JEQ          none434
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -38547,25 +38732,25 @@ empty421:
 	MOVQ         8(SP), R11
 	VMOVUPD      Y9, 96(SI)(R11*8)
 
-none428:
-stored422:
+none434:
+stored428:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result418
-	JMP  over420
+	JLT  result424
+	JMP  over426
 	MOVQ R8, results+24(FP)
 
-over420:
-	JMP done388
+over426:
+	JMP done394
 
-one417:
+one423:
 	XORQ BX, BX
 	CMPQ (SP), $0x00000008
-	JLT  few429
+	JLT  few435
 
-tile415:
+tile421:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -38573,17 +38758,17 @@ tile415:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over433
+	JGE    over439
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result431:
+result437:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty434
+	JGE     empty440
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -38594,9 +38779,9 @@ result431:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows437
+	JGE     rows443
 
-row436:
+row442:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -38612,13 +38797,13 @@ row436:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row436
+	JLT        row442
 
-rows437:
+rows443:
 	CMPQ R11, DI
-	JGE  rows439
+	JGE  rows445
 
-row438:
+row444:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38631,7 +38816,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38644,7 +38829,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38657,7 +38842,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38670,7 +38855,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38683,7 +38868,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38696,7 +38881,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38709,7 +38894,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VPMOVZXWD (R10)(R12*1), Y1
@@ -38722,16 +38907,16 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row438
+	JLT       row444
 
-rows439:
+rows445:
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none446
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -38754,10 +38939,10 @@ rows439:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none440:
-	JMP stored435
+none446:
+	JMP stored441
 
-empty434:
+empty440:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
@@ -38765,7 +38950,7 @@ empty434:
 	VPACKUSDW    X1, X0, X0
 	VMOVUPS      X0, (BX)
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none441
+	JEQ          none447
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -38780,24 +38965,24 @@ empty434:
 	MOVQ         8(SP), R11
 	VMOVUPD      Y9, 32(SI)(R11*8)
 
-none441:
-stored435:
+none447:
+stored441:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result431
-	JMP  over433
+	JLT  result437
+	JMP  over439
 	MOVQ R8, results+24(FP)
 
-over433:
+over439:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile415
-	JMP  done430
+	JNE  tile421
+	JMP  done436
 
-few429:
+few435:
 	MOVQ         BX, 8(SP)
 	LEAQ         (R9)(BX*2), R10
 	VMOVQ        (SP), X0
@@ -38816,25 +39001,22 @@ few429:
 	ADDQ         BX, BX
 	MOVQ         BX, 16(SP)
 	ADDQ         BX, R9
-	IMUL3Q       $0x00000101, BX, BX
-	ADDQ         $0x00000100, BX
-	VMOVQ        BX, X5
 	MOVQ         to+56(FP), BX
 	IMUL3Q       $+2, 8(SP), SI
 	ADDQ         SI, BX
 	MOVQ         start+16(FP), R8
 	CMPQ         R8, results+24(FP)
-	JGE          over444
+	JGE          over450
 	MOVQ         (R8), SI
 	LEAQ         (CX)(SI*8), SI
 
-result442:
+result448:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty445
+	JGE     empty451
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -38845,175 +39027,190 @@ result442:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows448
+	JGE     rows454
 
-row447:
+row453:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	PREFETCHT0   15(R10)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row447
+	JLT          row453
 
-rows448:
+rows454:
 	CMPQ R11, DI
-	JGE  rows450
+	JGE  rows456
 
-row449:
+row455:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VPMOVZXWD    X6, Y6
-	VPSLLD       $0x10, Y6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VPMOVZXWD    X5, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row449
+	JLT          row455
 
-rows450:
+rows456:
 	VPSRLD       $0x10, Y0, Y0
-	VEXTRACTI128 $0x01, Y0, X6
-	VPACKUSDW    X6, X0, X0
-	VPSHUFB      X5, X0, X6
-	VMASKMOVPS   X0, X2, (BX)
+	VEXTRACTI128 $0x01, Y0, X5
+	VPACKUSDW    X5, X0, X0
 	LEAQ         (BX), R11
-	ADDQ         16(SP), R11
-	VPEXTRW      $0x00, X6, (R11)
+	TESTQ        $0x00000004, (SP)
+	JEQ          less457
+	VMOVLPS      X0, (R11)
+	VPSRLDQ      $0x08, X0, X0
+	ADDQ         $0x08, R11
+
+less457:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less458
+	VMOVSS  X0, (R11)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, R11
+
+less458:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less459
+	VPEXTRW $0x00, X0, (R11)
+
+less459:
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none451
+	JEQ          none460
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -39024,38 +39221,53 @@ rows450:
 	IMULQ        choiceApart+88(FP), R12
 	ADDQ         R12, R11
 	MOVQ         8(SP), R12
-	VEXTRACTI128 $0x00, Y4, X6
+	VEXTRACTI128 $0x00, Y4, X5
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y7
-	VPGATHERDQ   Y7, (SI)(X6*8), Y0
-	VEXTRACTI128 $0x00, Y1, X6
-	VPMOVSXDQ    X6, Y6
-	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X5*8), Y0
+	VEXTRACTI128 $0x00, Y1, X5
+	VPMOVSXDQ    X5, Y5
+	VMASKMOVPD   Y0, Y5, (R11)(R12*8)
 	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X4
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y6
-	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y5
+	VPGATHERDQ   Y5, (SI)(X4*8), Y0
 	VEXTRACTI128 $0x01, Y1, X4
 	VPMOVSXDQ    X4, Y4
 	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
 
-none451:
-	JMP stored446
+none460:
+	JMP stored452
 
-empty445:
+empty451:
 	VPXOR        Y0, Y0, Y0
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VPSRLD       $0x10, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X4
 	VPACKUSDW    X4, X0, X0
-	VPSHUFB      X5, X0, X4
-	VMASKMOVPS   X0, X2, (BX)
 	LEAQ         (BX), SI
-	ADDQ         16(SP), SI
-	VPEXTRW      $0x00, X4, (SI)
+	TESTQ        $0x00000004, (SP)
+	JEQ          less461
+	VMOVLPS      X0, (SI)
+	VPSRLDQ      $0x08, X0, X0
+	ADDQ         $0x08, SI
+
+less461:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less462
+	VMOVSS  X0, (SI)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, SI
+
+less462:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less463
+	VPEXTRW $0x00, X0, (SI)
+
+less463:
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none452
+	JEQ          none464
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -39074,19 +39286,19 @@ empty445:
 	VPMOVSXDQ    X0, Y0
 	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
 
-none452:
-stored446:
+none464:
+stored452:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result442
-	JMP  over444
+	JLT  result448
+	JMP  over450
 	MOVQ R8, results+24(FP)
 
-over444:
-done430:
-done388:
+over450:
+done436:
+done394:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -39137,7 +39349,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none453
+	JEQ       none465
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VPMOVZXWD (SI)(R8*1), Y8
@@ -39149,7 +39361,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none453:
+none465:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -39211,11 +39423,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole454
+	JGE    whole466
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole454:
+whole466:
 	VPMOVZXWD  (SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  (DI)(R8*1), Y12
@@ -39227,11 +39439,11 @@ whole454:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole455
+	JGE        whole467
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole455:
+whole467:
 	VPMOVZXWD 16(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 16(DI)(R8*1), Y12
@@ -39242,11 +39454,11 @@ whole455:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole456
+	JGE       whole468
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole456:
+whole468:
 	VPMOVZXWD 32(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 32(DI)(R8*1), Y12
@@ -39257,11 +39469,11 @@ whole456:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole457
+	JGE       whole469
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole457:
+whole469:
 	VPMOVZXWD 48(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 48(DI)(R8*1), Y12
@@ -39272,11 +39484,11 @@ whole457:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole458
+	JGE       whole470
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole458:
+whole470:
 	VPMOVZXWD  64(SI)(R8*1), Y11
 	VPSLLD     $0x10, Y11, Y11
 	VPMOVZXWD  64(DI)(R8*1), Y12
@@ -39288,11 +39500,11 @@ whole458:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole459
+	JGE        whole471
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole459:
+whole471:
 	VPMOVZXWD 80(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 80(DI)(R8*1), Y12
@@ -39303,11 +39515,11 @@ whole459:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole460
+	JGE       whole472
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole460:
+whole472:
 	VPMOVZXWD 96(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 96(DI)(R8*1), Y12
@@ -39318,11 +39530,11 @@ whole460:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole461
+	JGE       whole473
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole461:
+whole473:
 	VPMOVZXWD 112(SI)(R8*1), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VPMOVZXWD 112(DI)(R8*1), Y12
@@ -41742,24 +41954,21 @@ few188:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
-	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
 	MOVQ         (SP), DX
 	SHRQ         $0x01, DX
 	VMOVQ        DX, X0
-	VPBROADCASTD X0, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPBROADCASTD X0, Y1
+	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
 	MOVQ         (SP), DX
 	DECQ         DX
 	VMOVQ        DX, X0
-	VPBROADCASTW X0, X3
-	VPCMPEQW     numbers16<>+0(SB), X3, X3
+	VPBROADCASTW X0, X2
+	VPCMPEQW     numbers16<>+0(SB), X2, X2
 	ADDQ         DX, DX
 	MOVQ         DX, 16(SP)
 	ADDQ         DX, R8
-	IMUL3Q       $0x00000101, DX, DX
-	ADDQ         $0x00000100, DX
-	VMOVQ        DX, X4
 	MOVQ         to+56(FP), DX
 	IMUL3Q       $+2, 8(SP), BX
 	ADDQ         BX, DX
@@ -41808,15 +42017,15 @@ row233:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -41829,113 +42038,113 @@ rows234:
 row235:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JGE          rows236
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VPBROADCASTW (R10), X5
-	VCVTPH2PS    X5, Y5
+	VPBROADCASTW (R10), X3
+	VCVTPH2PS    X3, Y3
 	ADDQ         $0x00000002, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
 	JLT          row235
@@ -41957,11 +42166,11 @@ row237:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -41974,81 +42183,81 @@ rows238:
 row239:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JGE          rows240
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	VMASKMOVPS   (R9)(R11*1), X2, X5
-	VPBROADCASTW (R8)(R11*1), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R11*1), X1, X3
+	VPBROADCASTW (R8)(R11*1), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
 	JLT          row239
@@ -42060,13 +42269,27 @@ summed241:
 	JNE  special244
 
 final242:
-	VCVTPS2PH  $0x00, Y0, X0
-	VPSHUFB    X4, X0, X5
-	VMASKMOVPS X0, X2, (DX)
-	LEAQ       (DX), BX
-	ADDQ       16(SP), BX
-	VPEXTRW    $0x00, X5, (BX)
+	VCVTPS2PH $0x00, Y0, X0
+	LEAQ      (DX), BX
+	TESTQ     $0x00000004, (SP)
+	JEQ       less245
+	VMOVLPS   X0, (BX)
+	VPSRLDQ   $0x08, X0, X0
+	ADDQ      $0x08, BX
 
+less245:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less246
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, BX
+
+less246:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less247
+	VPEXTRW $0x00, X0, (BX)
+
+less247:
 stored243:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
@@ -42091,178 +42314,198 @@ wide232:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows246
+	JGE     rows249
 
-row245:
+row248:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row245
+	JLT          row248
 
-rows246:
+rows249:
 	CMPQ R11, SI
-	JGE  rows248
+	JGE  rows251
 
-row247:
+row250:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows248
+	JGE          rows251
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R10), Y3
 	ADDQ         $0x00000004, R10
-	VMASKMOVPS   (R9)(R12*1), X2, X6
-	VPBROADCASTW (R8)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y0, Y0
+	VMASKMOVPS   (R9)(R12*1), X1, X4
+	VPBROADCASTW (R8)(R12*1), X5
+	VPBLENDVB    X2, X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row247
+	JLT          row250
 
-rows248:
+rows251:
 	JMP summed229
 
 special244:
-	TESTQ      $0x00000008, mode+80(FP)
-	JEQ        narrow249
-	VMASKMOVPS Y0, Y1, (DX)
-	JMP        stored243
+	TESTQ        $0x00000008, mode+80(FP)
+	JEQ          narrow252
+	LEAQ         (DX), BX
+	TESTQ        $0x00000004, (SP)
+	JEQ          less253
+	VMOVUPS      X0, (BX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, BX
 
-narrow249:
+less253:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less254
+	VMOVLPS X0, (BX)
+	VPSRLDQ $0x08, X0, X0
+	ADDQ    $0x08, BX
+
+less254:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less255
+	VMOVSS  X0, (BX)
+	VPSRLDQ $0x04, X0, X0
+
+less255:
+	JMP stored243
+
+narrow252:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip250
+	JEQ          skip256
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty251
+	JEQ          empty257
 	SHRQ         $0x03, R10
-	VPXOR        X5, X5, X5
-	VCVTSI2SSQ   R10, X5, X5
-	VBROADCASTSS X5, Y5
-	VDIVPS       Y5, Y0, Y0
+	VPXOR        X3, X3, X3
+	VCVTSI2SSQ   R10, X3, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y3, Y0, Y0
 
-empty251:
-skip250:
+empty257:
+skip256:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip252
+	JEQ          skip258
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
 	SUBQ         $0x00, BX
-	VMOVQ        BX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     numbers32<>+0(SB), Y5, Y5
-	VANDNPS      Y0, Y5, Y0
-	VMASKMOVPS   (DX), X2, X5
+	VMOVQ        BX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     numbers32<>+0(SB), Y3, Y3
+	VANDNPS      Y0, Y3, Y0
+	VMASKMOVPS   (DX), X1, X3
 	LEAQ         (DX), BX
 	ADDQ         16(SP), BX
-	VPBROADCASTW (BX), X6
-	VPBLENDVB    X3, X6, X5, X5
-	VCVTPH2PS    X5, Y5
-	VADDPS       Y0, Y5, Y0
+	VPBROADCASTW (BX), X4
+	VPBLENDVB    X2, X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VADDPS       Y0, Y3, Y0
 
-skip252:
+skip258:
 	JMP final242
 
 empty230:
@@ -42295,18 +42538,18 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $16-112
 	MOVQ  CX, results+24(FP)
 	MOVQ  sources+48(FP), CX
 	TESTQ CX, CX
-	JEQ   none253
+	JEQ   none259
 	SUBQ  positions+32(FP), CX
 
-none253:
+none259:
 	MOVQ rows+0(FP), R8
 	MOVQ columns+88(FP), DX
 	MOVQ DX, (SP)
 
-tile255:
+tile261:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower256
+	JLE     narrower262
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -42315,21 +42558,21 @@ tile255:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over259
+	JGE     over265
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result257:
+result263:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many260
+	JGT  many266
 
-few261:
+few267:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -42339,7 +42582,7 @@ few261:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty262
+	JGE     empty268
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -42351,9 +42594,9 @@ few261:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows264
+	JGE     rows270
 
-row263:
+row269:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -42398,13 +42641,13 @@ row263:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row263
+	JLT          row269
 
-rows264:
+rows270:
 	CMPQ R13, SI
-	JGE  rows266
+	JGE  rows272
 
-row265:
+row271:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -42445,83 +42688,83 @@ row265:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row265
+	JLT          row271
 
-rows266:
-summed267:
+rows272:
+summed273:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special270
+	JNE  special276
 
-final268:
+final274:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around272
+	JNE       around278
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored271:
+stored277:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around274
+	JNE       around280
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored273:
+stored279:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around276
+	JNE       around282
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored275:
+stored281:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around278
+	JNE       around284
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored277:
-stored269:
+stored283:
+stored275:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result257
-	JMP  over259
+	JLT  result263
+	JMP  over265
 
-many260:
+many266:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany258
-	JMP   few261
-
-around272:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-	JMP      stored271
-
-around274:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
-	JMP      stored273
-
-around276:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-	JMP      stored275
+	JEQ   tooMany264
+	JMP   few267
 
 around278:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
 	JMP      stored277
 
-special270:
+around280:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored279
+
+around282:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored281
+
+around284:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored283
+
+special276:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow279
+	JEQ     narrow285
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -42532,14 +42775,14 @@ special270:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored269
+	JMP     stored275
 
-narrow279:
+narrow285:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip280
+	JEQ          skip286
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty281
+	JEQ          empty287
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -42553,10 +42796,10 @@ narrow279:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty281:
-skip280:
+empty287:
+skip286:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip282
+	JEQ       skip288
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -42576,47 +42819,47 @@ skip280:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip282:
-	JMP final268
+skip288:
+	JMP final274
 
-empty262:
+empty268:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed267
+	JNE     summed273
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around283
+	JNE     around289
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored269
+	JMP     stored275
 
-around283:
+around289:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored269
+	JMP      stored275
 
-tooMany258:
+tooMany264:
 	MOVQ DI, results+24(FP)
 
-over259:
+over265:
 	SUBQ  $0x00000040, (SP)
-	JLE   done254
+	JLE   done260
 	ADDQ  $0x00000080, R8
 	ADDQ  $+128, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip284
+	JEQ   skip290
 	ADDQ  $+128, to+72(FP)
 
-skip284:
-	JMP tile255
+skip290:
+	JMP tile261
 
-narrower256:
+narrower262:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower286
+	JLE     narrower292
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -42625,21 +42868,21 @@ narrower256:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over289
+	JGE     over295
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result287:
+result293:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many290
+	JGT  many296
 
-few291:
+few297:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -42647,7 +42890,7 @@ few291:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty292
+	JGE     empty298
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -42659,9 +42902,9 @@ few291:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows294
+	JGE     rows300
 
-row293:
+row299:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -42698,13 +42941,13 @@ row293:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row293
+	JLT          row299
 
-rows294:
+rows300:
 	CMPQ R13, SI
-	JGE  rows296
+	JGE  rows302
 
-row295:
+row301:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -42737,70 +42980,70 @@ row295:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row295
+	JLT          row301
 
-rows296:
-summed297:
+rows302:
+summed303:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special300
+	JNE  special306
 
-final298:
+final304:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around302
+	JNE       around308
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored301:
+stored307:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around304
+	JNE       around310
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored303:
+stored309:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around306
+	JNE       around312
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
+stored311:
 stored305:
-stored299:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result287
-	JMP  over289
+	JLT  result293
+	JMP  over295
 
-many290:
+many296:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany288
-	JMP   few291
+	JEQ   tooMany294
+	JMP   few297
 
-around302:
+around308:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored301
+	JMP      stored307
 
-around304:
+around310:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored303
+	JMP      stored309
 
-around306:
+around312:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored305
+	JMP      stored311
 
-special300:
+special306:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow307
+	JEQ     narrow313
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -42809,14 +43052,14 @@ special300:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored299
+	JMP     stored305
 
-narrow307:
+narrow313:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip308
+	JEQ          skip314
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty309
+	JEQ          empty315
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -42828,10 +43071,10 @@ narrow307:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty309:
-skip308:
+empty315:
+skip314:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip310
+	JEQ       skip316
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -42847,36 +43090,36 @@ skip308:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip310:
-	JMP final298
+skip316:
+	JMP final304
 
-empty292:
+empty298:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed297
+	JNE     summed303
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around311
+	JNE     around317
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored299
+	JMP     stored305
 
-around311:
+around317:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored299
+	JMP      stored305
 
-tooMany288:
+tooMany294:
 	MOVQ DI, results+24(FP)
 
-over289:
-	JMP done254
+over295:
+	JMP done260
 
-narrower286:
+narrower292:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower313
+	JLE     narrower319
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -42885,27 +43128,27 @@ narrower286:
 	MOVQ    to+72(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over316
+	JGE     over322
 	MOVQ    (DI), BX
 	SHLQ    $0x03, BX
 	ADDQ    positions+32(FP), BX
 
-result314:
+result320:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many317
+	JGT  many323
 
-few318:
+few324:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty319
+	JGE     empty325
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -42917,9 +43160,9 @@ few318:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows321
+	JGE     rows327
 
-row320:
+row326:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -42947,13 +43190,13 @@ row320:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row320
+	JLT          row326
 
-rows321:
+rows327:
 	CMPQ R13, SI
-	JGE  rows323
+	JGE  rows329
 
-row322:
+row328:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -42978,71 +43221,71 @@ row322:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row322
+	JLT          row328
 
-rows323:
-summed324:
+rows329:
+summed330:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special327
+	JNE  special333
 
-final325:
+final331:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around329
+	JNE       around335
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored328:
+stored334:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around331
+	JNE       around337
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored330:
-stored326:
+stored336:
+stored332:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result314
-	JMP  over316
+	JLT  result320
+	JMP  over322
 
-many317:
+many323:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany315
-	JMP   few318
+	JEQ   tooMany321
+	JMP   few324
 
-around329:
+around335:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored328
+	JMP      stored334
 
-around331:
+around337:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored330
+	JMP      stored336
 
-special327:
+special333:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow332
+	JEQ     narrow338
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored326
+	JMP     stored332
 
-narrow332:
+narrow338:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip333
+	JEQ          skip339
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty334
+	JEQ          empty340
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -43052,10 +43295,10 @@ narrow332:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty334:
-skip333:
+empty340:
+skip339:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip335
+	JEQ       skip341
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -43067,34 +43310,34 @@ skip333:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip335:
-	JMP final325
+skip341:
+	JMP final331
 
-empty319:
+empty325:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed324
+	JNE     summed330
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around336
+	JNE     around342
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored326
+	JMP     stored332
 
-around336:
+around342:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored326
+	JMP      stored332
 
-tooMany315:
+tooMany321:
 	MOVQ DI, results+24(FP)
 
-over316:
-	JMP done254
+over322:
+	JMP done260
 
-narrower313:
+narrower319:
 	MOVQ    (SP), DX
 	CMPQ    columns+88(FP), $0x00000010
-	JLT     narrower338
+	JLT     narrower344
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -43104,32 +43347,32 @@ narrower313:
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     skip342
+	JEQ     skip348
 	IMUL3Q  $+2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip342:
+skip348:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over341
+	JGE  over347
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result339:
+result345:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many343
+	JGT  many349
 
-few344:
+few350:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty345
+	JGE     empty351
 	MOVQ    8(SP), R11
 	MOVQ    columns+88(FP), R8
 	SUBQ    (SP), R8
@@ -43141,9 +43384,9 @@ few344:
 	CMPQ    R15, SI
 	CMOVQGT SI, R15
 	CMPQ    R12, R15
-	JGE     rows347
+	JGE     rows353
 
-row346:
+row352:
 	MOVQ         128(R12), R14
 	IMULQ        AX, R14
 	MOVQ         (R12), R13
@@ -43163,13 +43406,13 @@ row346:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
-	JLT          row346
+	JLT          row352
 
-rows347:
+rows353:
 	CMPQ R12, SI
-	JGE  rows349
+	JGE  rows355
 
-row348:
+row354:
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -43186,7 +43429,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -43203,7 +43446,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -43220,7 +43463,7 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JGE          rows349
+	JGE          rows355
 	MOVQ         (R12), R13
 	IMULQ        AX, R13
 	MOVQ         (R12), R10
@@ -43237,53 +43480,53 @@ row348:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R12
 	CMPQ         R12, SI
-	JLT          row348
+	JLT          row354
 
-rows349:
-summed350:
+rows355:
+summed356:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special353
+	JNE  special359
 
-final351:
+final357:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around355
+	JNE       around361
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored354:
-stored352:
+stored360:
+stored358:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result339
-	JMP  over341
+	JLT  result345
+	JMP  over347
 
-many343:
+many349:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany340
-	JMP   few344
+	JEQ   tooMany346
+	JMP   few350
 
-around355:
+around361:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored354
+	JMP      stored360
 
-special353:
+special359:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow356
+	JEQ     narrow362
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored352
+	JMP     stored358
 
-narrow356:
+narrow362:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip357
+	JEQ          skip363
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty358
+	JEQ          empty364
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -43291,10 +43534,10 @@ narrow356:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty358:
-skip357:
+empty364:
+skip363:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip359
+	JEQ          skip365
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -43313,62 +43556,62 @@ skip357:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip359:
-	JMP final351
+skip365:
+	JMP final357
 
-empty345:
+empty351:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed350
+	JNE     summed356
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around360
+	JNE     around366
 	VMOVDQU Y0, (DX)
-	JMP     stored352
+	JMP     stored358
 
-around360:
+around366:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored352
+	JMP      stored358
 
-tooMany340:
+tooMany346:
 	MOVQ DI, results+24(FP)
 
-over341:
-	JMP done254
+over347:
+	JMP done260
 
-narrower338:
+narrower344:
 	XORQ DX, DX
 
-tile361:
+tile367:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*2), R9
 	MOVQ   to+72(FP), DX
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+96(FP)
-	JEQ    skip368
+	JEQ    skip374
 	IMUL3Q $+2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip368:
+skip374:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over367
+	JGE  over373
 	MOVQ (DI), BX
 	SHLQ $0x03, BX
 	ADDQ positions+32(FP), BX
 
-result365:
+result371:
 	MOVQ 8(DI), SI
 	SHLQ $0x03, SI
 	ADDQ positions+32(FP), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many369
+	JGT  many375
 
-few370:
+few376:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty371
+	JGE     empty377
 	MOVQ    8(SP), R12
 	MOVQ    columns+88(FP), R10
 	SUBQ    (SP), R10
@@ -43380,9 +43623,9 @@ few370:
 	CMPQ    BP, SI
 	CMOVQGT SI, BP
 	CMPQ    R13, BP
-	JGE     rows373
+	JGE     rows379
 
-row372:
+row378:
 	MOVQ         128(R13), R15
 	IMULQ        AX, R15
 	MOVQ         (R13), R14
@@ -43398,13 +43641,13 @@ row372:
 	PREFETCHT0   15(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row372
+	JLT          row378
 
-rows373:
+rows379:
 	CMPQ R13, SI
-	JGE  rows375
+	JGE  rows381
 
-row374:
+row380:
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43417,7 +43660,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43430,7 +43673,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43443,7 +43686,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43456,7 +43699,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43469,7 +43712,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43482,7 +43725,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43495,7 +43738,7 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JGE          rows375
+	JGE          rows381
 	MOVQ         (R13), R14
 	IMULQ        AX, R14
 	MOVQ         (R13), R11
@@ -43508,59 +43751,59 @@ row374:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R13
 	CMPQ         R13, SI
-	JLT          row374
+	JLT          row380
 
-rows375:
-summed376:
+rows381:
+summed382:
 	CMPQ mode+96(FP), $0x00000000
-	JNE  special379
+	JNE  special385
 
-final377:
+final383:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around381
+	JNE       around387
 	VMOVDQU   X0, (DX)
 
-stored380:
-stored378:
+stored386:
+stored384:
 	MOVQ SI, BX
 	ADDQ apart+80(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result365
-	JMP  over367
+	JLT  result371
+	JMP  over373
 
-many369:
+many375:
 	TESTQ $0x00000010, mode+96(FP)
-	JEQ   tooMany366
-	JMP   few370
+	JEQ   tooMany372
+	JMP   few376
 
-around381:
+around387:
 	VMOVNTDQ X0, (DX)
-	JMP      stored380
+	JMP      stored386
 
-special379:
+special385:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow382
+	JEQ     narrow388
 	VMOVUPS Y0, (DX)
-	JMP     stored378
+	JMP     stored384
 
-narrow382:
+narrow388:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip383
+	JEQ          skip389
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty384
+	JEQ          empty390
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty384:
-skip383:
+empty390:
+skip389:
 	TESTQ        $0x00000001, mode+96(FP)
-	JEQ          skip385
+	JEQ          skip391
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -43572,31 +43815,31 @@ skip383:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip385:
-	JMP final377
+skip391:
+	JMP final383
 
-empty371:
+empty377:
 	TESTQ   $0x00000009, mode+96(FP)
-	JNE     summed376
+	JNE     summed382
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around386
+	JNE     around392
 	VMOVDQU X0, (DX)
-	JMP     stored378
+	JMP     stored384
 
-around386:
+around392:
 	VMOVNTDQ X0, (DX)
-	JMP      stored378
+	JMP      stored384
 
-tooMany366:
+tooMany372:
 	MOVQ DI, results+24(FP)
 
-over367:
+over373:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile361
+	JNE  tile367
 
-done254:
+done260:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -43619,18 +43862,18 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $24-104
 	MOVQ  DX, results+24(FP)
 	MOVQ  sources+48(FP), DX
 	TESTQ DX, DX
-	JEQ   none387
+	JEQ   none393
 	SUBQ  CX, DX
 
-none387:
+none393:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), BX
 	MOVQ BX, (SP)
 
-tile389:
+tile395:
 	MOVQ    (SP), BX
 	CMPQ    BX, $0x00000010
-	JLE     narrower390
+	JLE     narrower396
 	XORQ    SI, SI
 	SUBQ    $0x00000020, BX
 	CMOVQLT BX, SI
@@ -43639,17 +43882,17 @@ tile389:
 	MOVQ    to+56(FP), BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over393
+	JGE     over399
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result391:
+result397:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty394
+	JGE     empty400
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -43666,9 +43909,9 @@ result391:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows397
+	JGE     rows403
 
-row396:
+row402:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -43701,13 +43944,13 @@ row396:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row396
+	JLT        row402
 
-rows397:
+rows403:
 	CMPQ R11, DI
-	JGE  rows399
+	JGE  rows405
 
-row398:
+row404:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -43737,9 +43980,9 @@ row398:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row398
+	JLT       row404
 
-rows399:
+rows405:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -43751,7 +43994,7 @@ rows399:
 	VMOVUPS      X1, 48(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none400
+	JEQ          none406
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -43806,10 +44049,10 @@ rows399:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(R11)(R12*8)
 
-none400:
-	JMP stored395
+none406:
+	JMP stored401
 
-empty394:
+empty400:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -43825,7 +44068,7 @@ empty394:
 	VMOVUPS   X0, 32(BX)(SI*2)
 	VMOVUPS   X1, 48(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none401
+	JEQ       none407
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -43848,27 +44091,27 @@ empty394:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 224(SI)(R11*8)
 
-none401:
-stored395:
+none407:
+stored401:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result391
-	JMP  over393
+	JLT  result397
+	JMP  over399
 	MOVQ R8, results+24(FP)
 
-over393:
+over399:
 	SUBQ $0x00000020, (SP)
-	JLE  done388
+	JLE  done394
 	ADDQ $0x00000040, R9
 	ADDQ $+64, to+56(FP)
-	JMP  tile389
+	JMP  tile395
 
-narrower390:
+narrower396:
 	MOVQ    (SP), BX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower403
+	JLT     narrower409
 	XORQ    SI, SI
 	SUBQ    $0x00000010, BX
 	CMOVQLT BX, SI
@@ -43879,17 +44122,17 @@ narrower390:
 	ADDQ    SI, BX
 	MOVQ    start+16(FP), R8
 	CMPQ    R8, results+24(FP)
-	JGE     over406
+	JGE     over412
 	MOVQ    (R8), SI
 	LEAQ    (CX)(SI*8), SI
 
-result404:
+result410:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R9
 	SUBQ    SI, R9
 	CMPQ    SI, DI
-	JGE     empty407
+	JGE     empty413
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -43902,9 +44145,9 @@ result404:
 	CMPQ    R13, DI
 	CMOVQGT DI, R13
 	CMPQ    R9, R13
-	JGE     rows410
+	JGE     rows416
 
-row409:
+row415:
 	MOVQ       128(R9), R12
 	IMULQ      AX, R12
 	MOVQ       (R9), R11
@@ -43925,13 +44168,13 @@ row409:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
-	JLT        row409
+	JLT        row415
 
-rows410:
+rows416:
 	CMPQ R9, DI
-	JGE  rows412
+	JGE  rows418
 
-row411:
+row417:
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -43949,7 +44192,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -43967,7 +44210,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -43985,7 +44228,7 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JGE       rows412
+	JGE       rows418
 	MOVQ      (R9), R11
 	IMULQ     AX, R11
 	VCVTPH2PS (R10)(R11*1), Y2
@@ -44003,16 +44246,16 @@ row411:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R9
 	CMPQ      R9, DI
-	JLT       row411
+	JLT       row417
 
-rows412:
+rows418:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none413
+	JEQ          none419
 	MOVQ         columns+72(FP), R9
 	SUBQ         (SP), R9
 	SHLQ         $0x03, R9
@@ -44047,10 +44290,10 @@ rows412:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)(R11*8)
 
-none413:
-	JMP stored408
+none419:
+	JMP stored414
 
-empty407:
+empty413:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -44059,7 +44302,7 @@ empty407:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none414
+	JEQ       none420
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -44078,22 +44321,22 @@ empty407:
 	MOVQ      8(SP), R9
 	VMOVUPD   Y9, 96(SI)(R9*8)
 
-none414:
-stored408:
+none420:
+stored414:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result404
-	JMP  over406
+	JLT  result410
+	JMP  over412
 	MOVQ R8, results+24(FP)
 
-over406:
-	JMP done388
+over412:
+	JMP done394
 
-narrower403:
+narrower409:
 	CMPQ (SP), $0x00000008
-	JLE  one417
+	JLE  one423
 	MOVQ (SP), BX
 	SUBQ $0x00000010, BX
 	MOVQ BX, 8(SP)
@@ -44101,17 +44344,17 @@ narrower403:
 	MOVQ to+56(FP), BX
 	MOVQ start+16(FP), R8
 	CMPQ R8, results+24(FP)
-	JGE  over420
+	JGE  over426
 	MOVQ (R8), SI
 	LEAQ (CX)(SI*8), SI
 
-result418:
+result424:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty421
+	JGE     empty427
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -44124,9 +44367,9 @@ result418:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows424
+	JGE     rows430
 
-row423:
+row429:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -44147,13 +44390,13 @@ row423:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row423
+	JLT        row429
 
-rows424:
+rows430:
 	CMPQ R11, DI
-	JGE  rows426
+	JGE  rows432
 
-row425:
+row431:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -44171,7 +44414,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -44189,7 +44432,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -44207,7 +44450,7 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows426
+	JGE       rows432
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -44225,9 +44468,9 @@ row425:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row425
+	JLT       row431
 
-rows426:
+rows432:
 	VCVTPS2PH    $0x00, Y0, X0
 	VMOVUPS      X0, (BX)
 	VCVTPS2PH    $0x00, Y1, X0
@@ -44235,7 +44478,7 @@ rows426:
 	VMOVUPS      X0, 16(BX)(R11*2)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none427
+	JEQ          none433
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -44268,10 +44511,10 @@ rows426:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(R11)(R12*8)
 
-none427:
-	JMP stored422
+none433:
+	JMP stored428
 
-empty421:
+empty427:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -44281,7 +44524,7 @@ empty421:
 	MOVQ      8(SP), SI
 	VMOVUPS   X0, 16(BX)(SI*2)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none428
+	JEQ       none434
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -44298,25 +44541,25 @@ empty421:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 96(SI)(R11*8)
 
-none428:
-stored422:
+none434:
+stored428:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result418
-	JMP  over420
+	JLT  result424
+	JMP  over426
 	MOVQ R8, results+24(FP)
 
-over420:
-	JMP done388
+over426:
+	JMP done394
 
-one417:
+one423:
 	XORQ BX, BX
 	CMPQ (SP), $0x00000008
-	JLT  few429
+	JLT  few435
 
-tile415:
+tile421:
 	MOVQ   BX, 8(SP)
 	LEAQ   (R9)(BX*2), R10
 	MOVQ   to+56(FP), BX
@@ -44324,17 +44567,17 @@ tile415:
 	ADDQ   SI, BX
 	MOVQ   start+16(FP), R8
 	CMPQ   R8, results+24(FP)
-	JGE    over433
+	JGE    over439
 	MOVQ   (R8), SI
 	LEAQ   (CX)(SI*8), SI
 
-result431:
+result437:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty434
+	JGE     empty440
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -44345,9 +44588,9 @@ result431:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows437
+	JGE     rows443
 
-row436:
+row442:
 	MOVQ       128(R11), R13
 	IMULQ      AX, R13
 	MOVQ       (R11), R12
@@ -44362,13 +44605,13 @@ row436:
 	PREFETCHT0 15(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row436
+	JLT        row442
 
-rows437:
+rows443:
 	CMPQ R11, DI
-	JGE  rows439
+	JGE  rows445
 
-row438:
+row444:
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44380,7 +44623,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44392,7 +44635,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44404,7 +44647,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44416,7 +44659,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44428,7 +44671,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44440,7 +44683,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44452,7 +44695,7 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JGE       rows439
+	JGE       rows445
 	MOVQ      (R11), R12
 	IMULQ     AX, R12
 	VCVTPH2PS (R10)(R12*1), Y1
@@ -44464,14 +44707,14 @@ row438:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row438
+	JLT       row444
 
-rows439:
+rows445:
 	VCVTPS2PH    $0x00, Y0, X0
 	VMOVUPS      X0, (BX)
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none440
+	JEQ          none446
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -44494,16 +44737,16 @@ rows439:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 32(R11)(R12*8)
 
-none440:
-	JMP stored435
+none446:
+	JMP stored441
 
-empty434:
+empty440:
 	VPXOR     Y0, Y0, Y0
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
 	VCVTPS2PH $0x00, Y0, X0
 	VMOVUPS   X0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none441
+	JEQ       none447
 	MOVQ      columns+72(FP), SI
 	SUBQ      (SP), SI
 	SHLQ      $0x03, SI
@@ -44518,24 +44761,24 @@ empty434:
 	MOVQ      8(SP), R11
 	VMOVUPD   Y9, 32(SI)(R11*8)
 
-none441:
-stored435:
+none447:
+stored441:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result431
-	JMP  over433
+	JLT  result437
+	JMP  over439
 	MOVQ R8, results+24(FP)
 
-over433:
+over439:
 	MOVQ (SP), BX
 	SUBQ $0x00000008, BX
 	CMPQ BX, 8(SP)
-	JNE  tile415
-	JMP  done430
+	JNE  tile421
+	JMP  done436
 
-few429:
+few435:
 	MOVQ         BX, 8(SP)
 	LEAQ         (R9)(BX*2), R10
 	VMOVQ        (SP), X0
@@ -44554,25 +44797,22 @@ few429:
 	ADDQ         BX, BX
 	MOVQ         BX, 16(SP)
 	ADDQ         BX, R9
-	IMUL3Q       $0x00000101, BX, BX
-	ADDQ         $0x00000100, BX
-	VMOVQ        BX, X5
 	MOVQ         to+56(FP), BX
 	IMUL3Q       $+2, 8(SP), SI
 	ADDQ         SI, BX
 	MOVQ         start+16(FP), R8
 	CMPQ         R8, results+24(FP)
-	JGE          over444
+	JGE          over450
 	MOVQ         (R8), SI
 	LEAQ         (CX)(SI*8), SI
 
-result442:
+result448:
 	MOVQ    8(R8), DI
 	LEAQ    (CX)(DI*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    SI, DI
-	JGE     empty445
+	JGE     empty451
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y8, Y8, Y8
@@ -44583,164 +44823,179 @@ result442:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows448
+	JGE     rows454
 
-row447:
+row453:
 	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	PREFETCHT0   15(R10)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row447
+	JLT          row453
 
-rows448:
+rows454:
 	CMPQ R11, DI
-	JGE  rows450
+	JGE  rows456
 
-row449:
+row455:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JGE          rows450
+	JGE          rows456
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	VMASKMOVPS   (R10)(R12*1), X2, X6
-	VPBROADCASTW (R9)(R12*1), X7
-	VPBLENDVB    X3, X7, X6, X6
-	VCVTPH2PS    X6, Y6
-	VCMPPS       $0x07, Y0, Y0, Y10
-	VCMPPS       $0x16, Y0, Y6, Y7
-	VANDPS       Y10, Y7, Y7
-	VBLENDVPS    Y7, Y6, Y0, Y0
-	VBLENDVPS    Y7, Y8, Y4, Y4
+	VMASKMOVPS   (R10)(R12*1), X2, X5
+	VPBROADCASTW (R9)(R12*1), X6
+	VPBLENDVB    X3, X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x16, Y0, Y5, Y6
+	VANDPS       Y7, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y0, Y0
+	VBLENDVPS    Y6, Y8, Y4, Y4
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row449
+	JLT          row455
 
-rows450:
-	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      X5, X0, X6
-	VMASKMOVPS   X0, X2, (BX)
-	LEAQ         (BX), R11
-	ADDQ         16(SP), R11
-	VPEXTRW      $0x00, X6, (R11)
+rows456:
+	VCVTPS2PH $0x00, Y0, X0
+	LEAQ      (BX), R11
+	TESTQ     $0x00000004, (SP)
+	JEQ       less457
+	VMOVLPS   X0, (R11)
+	VPSRLDQ   $0x08, X0, X0
+	ADDQ      $0x08, R11
+
+less457:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less458
+	VMOVSS  X0, (R11)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, R11
+
+less458:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less459
+	VPEXTRW $0x00, X0, (R11)
+
+less459:
 	LEAQ         (DX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none451
+	JEQ          none460
 	MOVQ         columns+72(FP), R11
 	SUBQ         (SP), R11
 	SHLQ         $0x03, R11
@@ -44751,36 +45006,51 @@ rows450:
 	IMULQ        choiceApart+88(FP), R12
 	ADDQ         R12, R11
 	MOVQ         8(SP), R12
-	VEXTRACTI128 $0x00, Y4, X6
+	VEXTRACTI128 $0x00, Y4, X5
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y7
-	VPGATHERDQ   Y7, (SI)(X6*8), Y0
-	VEXTRACTI128 $0x00, Y1, X6
-	VPMOVSXDQ    X6, Y6
-	VMASKMOVPD   Y0, Y6, (R11)(R12*8)
+	VMOVUPS      all32_ffffffff<>+0(SB), Y6
+	VPGATHERDQ   Y6, (SI)(X5*8), Y0
+	VEXTRACTI128 $0x00, Y1, X5
+	VPMOVSXDQ    X5, Y5
+	VMASKMOVPD   Y0, Y5, (R11)(R12*8)
 	MOVQ         8(SP), R12
 	VEXTRACTI128 $0x01, Y4, X4
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y6
-	VPGATHERDQ   Y6, (SI)(X4*8), Y0
+	VMOVUPS      all32_ffffffff<>+0(SB), Y5
+	VPGATHERDQ   Y5, (SI)(X4*8), Y0
 	VEXTRACTI128 $0x01, Y1, X4
 	VPMOVSXDQ    X4, Y4
 	VMASKMOVPD   Y0, Y4, 32(R11)(R12*8)
 
-none451:
-	JMP stored446
+none460:
+	JMP stored452
 
-empty445:
-	VPXOR        Y0, Y0, Y0
-	VMOVUPS      all32_ffffffff<>+0(SB), Y9
-	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      X5, X0, X4
-	VMASKMOVPS   X0, X2, (BX)
-	LEAQ         (BX), SI
-	ADDQ         16(SP), SI
-	VPEXTRW      $0x00, X4, (SI)
+empty451:
+	VPXOR     Y0, Y0, Y0
+	VMOVUPS   all32_ffffffff<>+0(SB), Y9
+	VCVTPS2PH $0x00, Y0, X0
+	LEAQ      (BX), SI
+	TESTQ     $0x00000004, (SP)
+	JEQ       less461
+	VMOVLPS   X0, (SI)
+	VPSRLDQ   $0x08, X0, X0
+	ADDQ      $0x08, SI
+
+less461:
+	TESTQ   $0x00000002, (SP)
+	JEQ     less462
+	VMOVSS  X0, (SI)
+	VPSRLDQ $0x04, X0, X0
+	ADDQ    $0x04, SI
+
+less462:
+	TESTQ   $0x00000001, (SP)
+	JEQ     less463
+	VPEXTRW $0x00, X0, (SI)
+
+less463:
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none452
+	JEQ          none464
 	MOVQ         columns+72(FP), SI
 	SUBQ         (SP), SI
 	SHLQ         $0x03, SI
@@ -44799,19 +45069,19 @@ empty445:
 	VPMOVSXDQ    X0, Y0
 	VMASKMOVPD   Y9, Y0, 32(SI)(R11*8)
 
-none452:
-stored446:
+none464:
+stored452:
 	MOVQ DI, SI
 	ADDQ apart+64(FP), BX
 	ADDQ $0x08, R8
 	CMPQ R8, results+24(FP)
-	JLT  result442
-	JMP  over444
+	JLT  result448
+	JMP  over450
 	MOVQ R8, results+24(FP)
 
-over444:
-done430:
-done388:
+over450:
+done436:
+done394:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -44862,7 +45132,7 @@ pair:
 	XORQ      R8, R8
 	MOVQ      n+56(FP), R9
 	TESTQ     $0x00000007, R9
-	JEQ       none453
+	JEQ       none465
 	LEAQ      -8(R9), R8
 	SHLQ      $0x01, R8
 	VCVTPH2PS (SI)(R8*1), Y8
@@ -44872,7 +45142,7 @@ pair:
 	VANDPS    Y9, Y8, Y8
 	XORQ      R8, R8
 
-none453:
+none465:
 stripe:
 	CMPQ       R9, $0x00000040
 	JLT        rest
@@ -44918,11 +45188,11 @@ rest:
 	TESTQ  R9, R9
 	JLE    summed
 	CMPQ   R9, $0x00000008
-	JGE    whole454
+	JGE    whole466
 	VADDPS Y8, Y0, Y0
 	JMP    summed
 
-whole454:
+whole466:
 	VCVTPH2PS  (SI)(R8*1), Y11
 	VCVTPH2PS  (DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -44932,11 +45202,11 @@ whole454:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole455
+	JGE        whole467
 	VADDPS     Y8, Y1, Y1
 	JMP        summed
 
-whole455:
+whole467:
 	VCVTPH2PS 16(SI)(R8*1), Y11
 	VCVTPH2PS 16(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -44945,11 +45215,11 @@ whole455:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole456
+	JGE       whole468
 	VADDPS    Y8, Y2, Y2
 	JMP       summed
 
-whole456:
+whole468:
 	VCVTPH2PS 32(SI)(R8*1), Y11
 	VCVTPH2PS 32(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -44958,11 +45228,11 @@ whole456:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole457
+	JGE       whole469
 	VADDPS    Y8, Y3, Y3
 	JMP       summed
 
-whole457:
+whole469:
 	VCVTPH2PS 48(SI)(R8*1), Y11
 	VCVTPH2PS 48(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -44971,11 +45241,11 @@ whole457:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole458
+	JGE       whole470
 	VADDPS    Y8, Y4, Y4
 	JMP       summed
 
-whole458:
+whole470:
 	VCVTPH2PS  64(SI)(R8*1), Y11
 	VCVTPH2PS  64(DI)(R8*1), Y12
 	VMULPS     Y12, Y11, Y11
@@ -44985,11 +45255,11 @@ whole458:
 	TESTQ      R9, R9
 	JLE        summed
 	CMPQ       R9, $0x00000008
-	JGE        whole459
+	JGE        whole471
 	VADDPS     Y8, Y5, Y5
 	JMP        summed
 
-whole459:
+whole471:
 	VCVTPH2PS 80(SI)(R8*1), Y11
 	VCVTPH2PS 80(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -44998,11 +45268,11 @@ whole459:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole460
+	JGE       whole472
 	VADDPS    Y8, Y6, Y6
 	JMP       summed
 
-whole460:
+whole472:
 	VCVTPH2PS 96(SI)(R8*1), Y11
 	VCVTPH2PS 96(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11
@@ -45011,11 +45281,11 @@ whole460:
 	TESTQ     R9, R9
 	JLE       summed
 	CMPQ      R9, $0x00000008
-	JGE       whole461
+	JGE       whole473
 	VADDPS    Y8, Y7, Y7
 	JMP       summed
 
-whole461:
+whole473:
 	VCVTPH2PS 112(SI)(R8*1), Y11
 	VCVTPH2PS 112(DI)(R8*1), Y12
 	VMULPS    Y12, Y11, Y11

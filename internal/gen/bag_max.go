@@ -124,7 +124,7 @@ func (m *bagMax) storeBest() {
 			continue
 		}
 		if m.shifted.few != nil {
-			m.storeFew(packed[0], to)
+			m.storeFew(packed[0], m.out.size, to)
 			continue
 		}
 		for _, r := range packed {

@@ -208,15 +208,26 @@ func (s *rowSum) askParameters(row reg.GPVirtual) {
 	}
 }
 
-// loadHalves makes the load of halves of bytes, the lower ones first: each byte twice, the second
-// time with the upper half in the place of the lower one.
+// loadHalves makes the load of halves of bytes, the lower ones first: they are moved to the upper end of their lanes, and
+// down again. Without masks all of a vector are one word, which each lane moves by as much as it takes; with masks each byte
+// is loaded twice, the second time with the upper half in the place of the lower one.
 func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {
 	return func(k *kernel, from memory) reg.VecVirtual {
-		v, upper := k.vector(), k.vector()
-		k.emit("VPMOVZXBQ", from, v)
-		k.emit("VPSLLQ", 28, v, upper)
-		k.emit(k.bits("VPOR"), upper, v, v)
-		k.emit("VPSLLD", 28, v, v)
+		v := k.vector()
+		if k.isa.masks {
+			upper := k.vector()
+			k.emit("VPMOVZXBQ", from, v)
+			k.emit("VPSLLQ", 28, v, upper)
+			k.emit(k.bits("VPOR"), upper, v, v)
+			k.emit("VPSLLD", 28, v, v)
+		} else {
+			var up []operand.Constant
+			for i := range k.lanes {
+				up = append(up, operand.U32(28-4*i))
+			}
+			k.emit("VPBROADCASTD", from, v)
+			k.emit("VPSLLVD", k.table("halves", up...), v, v)
+		}
 		if signed {
 			k.emit("VPSRAD", 28, v, v)
 		} else {

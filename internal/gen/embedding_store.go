@@ -73,7 +73,7 @@ func (s *rowSum) finishSpecial(sum value, stored string) {
 		case s.tail != nil:
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
 		case s.shifted.few != nil:
-			s.emit(s.ps("VMASKMOV"), r, s.shifted.few.lanes, to)
+			s.storeFew(r, s.compute.size, to)
 		default:
 			s.emit(s.ps("VMOVU"), r, to)
 		}
@@ -193,7 +193,7 @@ func (s *rowSum) round(sum value) {
 		case s.tail != nil:
 			s.out.masked(s.kernel, packed, s.place(v))
 		case s.shifted.few != nil:
-			s.storeFew(packed[0], s.place(v))
+			s.storeFew(packed[0], s.out.size, s.place(v))
 		default:
 			stored := s.newLabel("stored")
 			s.storeTile(packed, v, v+step, s.out.size, stored)
