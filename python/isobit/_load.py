@@ -18,7 +18,7 @@ from ._errors import ArgumentError
 try:
     from . import _C
 except ImportError as error:
-    if any(Path(__file__).parent.glob("_C.*")):
+    if any(Path(__file__).parent.glob("_C.*so")):
         raise
     raise ImportError("isobit is not built here; in a checkout, ./build.sh lib or pip install . does it") from error
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import isobit
@@ -36,6 +37,19 @@ def test_import_without_a_library():
     lines = python(program).splitlines()
     assert len(lines) == 3 and all("/nowhere/libisobit.so" in text for text in lines[:2])
     assert "failed" in lines[2]
+
+
+def test_import_of_a_checkout_that_is_not_built(tmp_path):
+    """The extension's sources, which lie where it would, are not taken for it."""
+    package = tmp_path / "isobit"
+    package.mkdir()
+    for name in ("__init__.py", "_load.py", "_errors.py"):
+        shutil.copy(Path(isobit.__file__).parent / name, package)
+    (package / "_C.c").touch()
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import isobit"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert "isobit is not built here; in a checkout, ./build.sh lib or pip install" in done.stderr
 
 
 def test_a_library_that_lacks_something_is_opened_once():
