@@ -5,20 +5,22 @@
 
 /* ---- set-up ---- */
 
+/* Keeps an object in the place of the one before, if any. */
+static PyObject *keep(PyObject **place, PyObject *object) {
+  Py_INCREF(object);
+  Py_XDECREF(*place);
+  *place = object;
+  Py_RETURN_NONE;
+}
+
 static PyObject *set_finder(PyObject *module, PyObject *finder) {
   (void)module;
-  Py_INCREF(finder);
-  Py_XDECREF(lib_finder);
-  lib_finder = finder;
-  Py_RETURN_NONE;
+  return keep(&lib_finder, finder);
 }
 
 static PyObject *set_error(PyObject *module, PyObject *type) {
   (void)module;
-  Py_INCREF(type);
-  Py_XDECREF(argument_error);
-  argument_error = type;
-  Py_RETURN_NONE;
+  return keep(&argument_error, type);
 }
 
 static int add_dtype(PyObject *item, PyObject *cpu) {
