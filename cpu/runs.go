@@ -33,8 +33,8 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 		return n >= 64
 	case i == AVX2 && (code != tensor.None || once && !whole):
 		return n >= 400
-	case i == AVX2 && !whole:
-		return n >= 20
+	case i == AVX2:
+		return n >= 16
 	}
 	return n >= 32
 }
@@ -137,9 +137,16 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 }
 
 // ends reports whether the kernel can take runs of n elements to their end: in whole steps, or with a last step that
-// maps some elements again, which no result may have replaced.
+// maps some elements again, which no result may have replaced unless the kernel keeps copies.
 func (k *kernel) ends(n int, a *Args) bool {
-	return n%k.step == 0 || k.repeats && n >= k.step && k.mayRepeatRuns(n, a)
+	c := &a.call
+	c.replaces = n%k.step != 0 && !k.mayRepeatRuns(n, a)
+	return n%k.step == 0 || k.repeats && n >= k.step && (!c.replaces || k.keepsEnds(n, a))
+}
+
+// keepsEnds reports whether results may take the place of elements of such runs.
+func (k *kernel) keepsEnds(n int, a *Args) bool {
+	return a.call.sum0 == nil && !k.chooses && a.Runs.Strands == 1 && n <= runsCall
 }
 
 // mayRepeatRuns is mayRepeat for many runs, where kernels leave repeated elements out of sums.

@@ -115,6 +115,9 @@ func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 	round := x.length * x.steps * x.strands
 	x.run = newRun(table, types, r, round*x.rounds)
 	x.step, x.outStep, x.inPlace, x.ready, x.cut = [4]int{1, 1, 1, 1}, 1, -1, false, 0
+	if k := r.IntN(table.data); x.out && x.in[k] != nil && x.types.In[k] == x.types.Out[0] && r.IntN(2) == 0 {
+		x.inPlace = k
+	}
 	for k := table.data; k < table.data+2 && x.in[k] != nil; k++ {
 		size := int(x.types.In[k].Size())
 		for i := range x.n {
@@ -161,8 +164,8 @@ func (x *runs) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	for name, kernel := range map[string]cpu.Striped{row.Name: kernel, "go": definition} {
 		got := x.call(t, kernel, false)
 		what := func() string {
-			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d rounds=%d gap=%d strandsOutside=%v shared=%v repeats=%v stream=%v out=%v types=%v bounds=[%v, %v]",
-				name, x.length, x.first, x.steps, x.strands, x.rounds, x.gap, x.strandsOutside, x.shared, x.repeats, x.stream, x.out, x.types, x.lo, x.hi)
+			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d rounds=%d gap=%d strandsOutside=%v shared=%v repeats=%v inPlace=%d stream=%v out=%v types=%v bounds=[%v, %v]",
+				name, x.length, x.first, x.steps, x.strands, x.rounds, x.gap, x.strandsOutside, x.shared, x.repeats, x.inPlace, x.stream, x.out, x.types, x.lo, x.hi)
 		}
 		if x.out {
 			compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -229,8 +232,10 @@ func (x *runs) lay(a *cpu.Args) (memory []byte) {
 			continue
 		}
 		if k < x.table.data {
-			x.operand(a, k, &a.In[k], data, x.length, x.gap)
-			a.In[k].Stride = x.types.In[k].Size()
+			of := x.operand(a, k, &a.In[k], data, x.length, x.gap)
+			if a.In[k].Stride = x.types.In[k].Size(); k == x.inPlace {
+				memory = of
+			}
 			continue
 		}
 		x.operand(a, k, &a.In[k], data, 1, 0)
@@ -238,7 +243,10 @@ func (x *runs) lay(a *cpu.Args) (memory []byte) {
 			a.Runs.Step[k], a.Runs.Apart[k] = 0, 0
 		}
 	}
-	if d := x.types.Out[0]; x.out {
+	if k, out := x.inPlace, len(a.In); k >= 0 {
+		a.Out[0] = a.In[k]
+		a.Runs.Step[out], a.Runs.Apart[out], a.Runs.Round[out] = a.Runs.Step[k], a.Runs.Apart[k], a.Runs.Round[k]
+	} else if d := x.types.Out[0]; x.out {
 		a.Out[0] = cpu.Span{DType: d, Stride: d.Size()}
 		memory = x.operand(a, len(a.In), &a.Out[0], bytes.Repeat([]byte{canary}, x.n*int(d.Size())), x.length, x.gap)
 	}

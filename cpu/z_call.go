@@ -49,6 +49,7 @@ type kernelCall struct {
 	rows       int            // how many rows of elements, a Step apart, have the same parameters; 0: there is one row
 	kind       uint8          // which of the types of codes that the kernel reads
 	half       uint8          // which of the 16-bit types that the kernel takes
+	replaces   bool           // results take the place of elements, and runs end within a step
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 	columns    unsafe.Pointer // of rows: what quick codes are made of, for each element of a row; or nil
 	eps        float32        // no scale is chosen below it

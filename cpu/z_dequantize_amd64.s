@@ -5405,25 +5405,86 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVSXBD  (DX)(R11*1), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVSXBD  8(DX)(R11*1), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*4)
+	VMOVDQU    Y3, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored8
+
+other2:
+step9:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned11
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned11
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned11
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand13:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	VPMOVSXBD    (DX), Y2
@@ -5435,27 +5496,27 @@ strand6:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near14
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around15
 
-near9:
+near14:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored16
 
-around7:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored16:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5463,25 +5524,25 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
-turn10:
+aligned11:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand20:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block11:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 
-near14:
+near21:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5491,16 +5552,16 @@ near14:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around22
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
+	JMP       stored23
 
-around15:
+around22:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored16:
+stored23:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5510,16 +5571,16 @@ stored16:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around24
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored18
+	JMP       stored25
 
-around17:
+around24:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored18:
+stored25:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -5529,16 +5590,16 @@ stored18:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around26
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored20
+	JMP       stored27
 
-around19:
+around26:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored20:
+stored27:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -5548,58 +5609,58 @@ stored20:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around28
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored22
+	JMP       stored29
 
-around21:
+around28:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored22:
+stored29:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block11
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn17
 
-turns12:
+turns19:
 	TESTQ AX, AX
-	JEQ   none23
+	JEQ   none30
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand24:
+strand31:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some25:
+some32:
 	TESTQ DI, DI
-	JLE   done26
+	JLE   done33
 	CMPQ  DI, $0x00000010
-	JGE   whole27
+	JGE   whole34
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*1), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole27:
+whole34:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near28:
+near35:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5609,26 +5670,26 @@ near28:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      78(CX), $0x00
-	JNE       near31
+	JNE       near36
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around37
 
-near31:
+near36:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored30
+	JMP     stored38
 
-around29:
+around37:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored30:
+stored38:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some25
+	JMP  some32
 
-done26:
+done33:
 	IMUL3Q $0x01, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5639,22 +5700,22 @@ done26:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand24
+	JNE    strand31
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none23:
+none30:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -5668,27 +5729,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 
-near35:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded36:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded37:
+loaded44:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5698,28 +5759,28 @@ loaded37:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around45
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored39
+	JMP       stored46
 
-around38:
+around45:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored39:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded47
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded40:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded48
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded41:
+loaded48:
 	VPMOVSXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 24(DX), Y5
@@ -5729,28 +5790,28 @@ loaded41:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around49
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored43
+	JMP       stored50
 
-around42:
+around49:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored43:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded51
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded44:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded52
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded45:
+loaded52:
 	VPMOVSXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 40(DX), Y5
@@ -5760,28 +5821,28 @@ loaded45:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around53
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored47
+	JMP       stored54
 
-around46:
+around53:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored47:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded48:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded56
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded49:
+loaded56:
 	VPMOVSXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 56(DX), Y5
@@ -5791,39 +5852,39 @@ loaded49:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around57
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored51
+	JMP       stored58
 
-around50:
+around57:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored51:
+stored58:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block40
 
-blocks34:
-some52:
+blocks41:
+some59:
 	TESTQ   AX, AX
-	JLE     done53
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded62:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5833,24 +5894,24 @@ loaded55:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around63
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored57
+	JMP       stored64
 
-around56:
+around63:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored57:
+stored64:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some52
+	JMP  some59
 
-done53:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5879,25 +5940,86 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVSXBD  (DX)(R11*1), X2
+	VCVTDQ2PD  X2, Y2
+	VPMOVSXBD  4(DX)(R11*1), X3
+	VCVTDQ2PD  X3, Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored8:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored8
+
+other2:
+step9:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned11
 	CMPQ  AX, $0x00000008
-	JLT   aligned4
+	JLT   aligned11
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned11
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand13:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	VPMOVSXBD    (DX), X2
@@ -5909,27 +6031,27 @@ strand6:
 	VMULPD       Y0, Y2, Y2
 	VMULPD       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near14
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around15
 
-near9:
+near14:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored16
 
-around7:
+around15:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored16:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5937,25 +6059,25 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*8), BX
 
-aligned4:
-turn10:
+aligned11:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand20:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block11:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 
-near14:
+near21:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -5965,58 +6087,58 @@ near14:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around22
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
+	JMP       stored23
 
-around15:
+around22:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored16:
+stored23:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block11
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn17
 
-turns12:
+turns19:
 	TESTQ AX, AX
-	JEQ   none17
+	JEQ   none24
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand18:
+strand25:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         AX, DI
 
-some19:
+some26:
 	TESTQ DI, DI
-	JLE   done20
+	JLE   done27
 	CMPQ  DI, $0x00000008
-	JGE   whole21
+	JGE   whole28
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*1), DX
 	LEAQ  (BX)(DI*8), BX
 	MOVQ  $0x00000008, DI
 
-whole21:
+whole28:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 
-near22:
+near29:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -6026,26 +6148,26 @@ near22:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      78(CX), $0x00
-	JNE       near25
+	JNE       near30
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around31
 
-near25:
+near30:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored24
+	JMP     stored32
 
-around23:
+around31:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored24:
+stored32:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some19
+	JMP  some26
 
-done20:
+done27:
 	IMUL3Q $0x01, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -6056,22 +6178,22 @@ done20:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand18
+	JNE    strand25
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none17:
+none24:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps10
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step9
 
-steps3:
+steps10:
 	VZEROUPPER
 	RET
 
@@ -6085,27 +6207,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block34:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 
-near29:
+near36:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded37
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded30:
+loaded37:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded38
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded31:
+loaded38:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -6115,28 +6237,28 @@ loaded31:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around39
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored33
+	JMP       stored40
 
-around32:
+around39:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored33:
+stored40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded41
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded34:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded42
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded35:
+loaded42:
 	VPMOVSXBD 8(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 12(DX), X5
@@ -6146,28 +6268,28 @@ loaded35:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around43
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored37
+	JMP       stored44
 
-around36:
+around43:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored37:
+stored44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded45
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded38:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded46
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded39:
+loaded46:
 	VPMOVSXBD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 20(DX), X5
@@ -6177,28 +6299,28 @@ loaded39:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around47
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored41
+	JMP       stored48
 
-around40:
+around47:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored41:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded49
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded42:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded50
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded43:
+loaded50:
 	VPMOVSXBD 24(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 28(DX), X5
@@ -6208,39 +6330,39 @@ loaded43:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around51
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored45
+	JMP       stored52
 
-around44:
+around51:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored45:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block34
 
-blocks28:
-some46:
+blocks35:
+some53:
 	TESTQ   AX, AX
-	JLE     done47
+	JLE     done54
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded48:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded56
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded49:
+loaded56:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -6250,24 +6372,24 @@ loaded49:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around57
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored51
+	JMP       stored58
 
-around50:
+around57:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored51:
+stored58:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some46
+	JMP  some53
 
-done47:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6296,55 +6418,51 @@ TEXT ·dequantizeAVX2S8H16(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
 
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVSXBD  (DX)(R11*1), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVSXBD  8(DX)(R11*1), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       273(CX), $0x00
+	JNE        kind8
+	VCVTPS2PH  $0x00, Y2, X2
+	VCVTPS2PH  $0x00, Y3, X3
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X2, (BX)(R11*2)
+	VMOVDQU    X3, 16(BX)(R11*2)
 
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
+stored10:
+	JMP done7
 
-near10:
-	VPMOVSXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored14:
-	JMP done11
-
-kind12:
+kind8:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -6362,17 +6480,117 @@ kind12:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, (BX)
-	JMP       stored17
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*2)
 
-around16:
+stored13:
+	JMP done7
+
+done7:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around9:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored10
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored13
+
+other2:
+step14:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind24
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored26:
+	JMP done23
+
+kind24:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, (BX)
+	JMP       stored29
+
+around28:
 	VMOVNTDQ Y2, (BX)
 
-stored17:
-	JMP done11
+stored29:
+	JMP done23
 
-done11:
+done23:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -6382,23 +6600,23 @@ done11:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind19
+	JNE       kind31
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around32
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored21
+	JMP       stored33
 
-around20:
+around32:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored21:
-	JMP done18
+stored33:
+	JMP done30
 
-kind19:
+kind31:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -6416,17 +6634,17 @@ kind19:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around35
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored24
+	JMP       stored36
 
-around23:
+around35:
 	VMOVNTDQ Y2, 32(BX)
 
-stored24:
-	JMP done18
+stored36:
+	JMP done30
 
-done18:
+done30:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -6436,23 +6654,23 @@ done18:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind26
+	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around39
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored28
+	JMP       stored40
 
-around27:
+around39:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored28:
-	JMP done25
+stored40:
+	JMP done37
 
-kind26:
+kind38:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -6470,9489 +6688,21 @@ kind26:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around42
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored31
+	JMP       stored43
 
-around30:
+around42:
 	VMOVNTDQ Y2, 64(BX)
 
-stored31:
-	JMP done25
+stored43:
+	JMP done37
 
-done25:
+done37:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
 	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y2, 96(BX)
-
-stored38:
-	JMP done32
-
-done32:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none39
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some41:
-	TESTQ DI, DI
-	JLE   done42
-	CMPQ  DI, $0x00000010
-	JGE   whole43
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole43:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-
-near44:
-	VPMOVSXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind46
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near49
-	CMPB      76(CX), $0x00
-	JNE       around47
-
-near49:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored48:
-	JMP done45
-
-kind46:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near53
-	CMPB      76(CX), $0x00
-	JNE       around51
-
-near53:
-	VMOVDQU Y2, (BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y2, (BX)
-
-stored52:
-	JMP done45
-
-done45:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some41
-
-done42:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand40
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none39:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block55:
-	CMPQ       AX, $0x00000040
-	JLT        blocks56
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near57
-	PREFETCHT1 (DX)(R8*1)
-
-near57:
-	CMPB    72(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded58:
-	CMPB    73(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded59:
-	VPMOVSXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind61
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around62
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored63:
-	JMP done60
-
-kind61:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y4, (BX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Y4, (BX)
-
-stored66:
-	JMP done60
-
-done60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded67
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded67:
-	CMPB    73(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded68:
-	VPMOVSXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind70
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around71
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored72
-
-around71:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored72:
-	JMP done69
-
-kind70:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y4, 32(BX)
-
-stored75:
-	JMP done69
-
-done69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded76:
-	CMPB    73(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded77:
-	VPMOVSXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind79
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around80
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored81:
-	JMP done78
-
-kind79:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Y4, 64(BX)
-
-stored84:
-	JMP done78
-
-done78:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	VPMOVSXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind88
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around89
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored90
-
-around89:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored90:
-	JMP done87
-
-kind88:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ Y4, 96(BX)
-
-stored93:
-	JMP done87
-
-done87:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block55
-
-blocks56:
-some94:
-	TESTQ   AX, AX
-	JLE     done95
-	CMPB    72(CX), $0x00
-	JEQ     loaded96
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded96:
-	CMPB    73(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded97:
-	VPMOVSXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind99
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around100
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored101
-
-around100:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored101:
-	JMP done98
-
-kind99:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around103
-	VMOVDQU   Y4, (BX)
-	JMP       stored104
-
-around103:
-	VMOVNTDQ Y4, (BX)
-
-stored104:
-	JMP done98
-
-done98:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some94
-
-done95:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $32
-
-// func dequantizeAVX2U8F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000040
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVZXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-
-near14:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	VPMOVZXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored18:
-	VPMOVZXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored20:
-	VPMOVZXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored22:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none23
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand24:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some25:
-	TESTQ DI, DI
-	JLE   done26
-	CMPQ  DI, $0x00000010
-	JGE   whole27
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole27:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near28
-	PREFETCHT1 (DX)(R11*1)
-
-near28:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near31
-	CMPB      76(CX), $0x00
-	JNE       around29
-
-near31:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored30:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some25
-
-done26:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand24
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block33:
-	CMPQ       AX, $0x00000040
-	JLT        blocks34
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near35
-	PREFETCHT1 (DX)(R8*1)
-
-near35:
-	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded36:
-	CMPB    73(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded37:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded41:
-	VPMOVZXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded45:
-	VPMOVZXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored47:
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded49:
-	VPMOVZXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored51:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block33
-
-blocks34:
-some52:
-	TESTQ   AX, AX
-	JLE     done53
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded55:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around56
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored57
-
-around56:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored57:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some52
-
-done53:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U8F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVZXBD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVZXBD    4(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-
-near14:
-	VPMOVZXBD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXBD 4(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none17
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some19:
-	TESTQ DI, DI
-	JLE   done20
-	CMPQ  DI, $0x00000008
-	JGE   whole21
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VPMOVZXBD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXBD 4(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near25
-	CMPB      76(CX), $0x00
-	JNE       around23
-
-near25:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored24:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some19
-
-done20:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand18
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded31:
-	VPMOVZXBD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored33:
-	CMPB    72(CX), $0x00
-	JEQ     loaded34
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded34:
-	CMPB    73(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded35:
-	VPMOVZXBD 8(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 12(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored37:
-	CMPB    72(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded38:
-	CMPB    73(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded39:
-	VPMOVZXBD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 20(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored41:
-	CMPB    72(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded42:
-	CMPB    73(CX), $0x00
-	JEQ     loaded43
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded43:
-	VPMOVZXBD 24(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 28(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored45:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VPMOVZXBD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored51:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U8H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored14:
-	JMP done11
-
-kind12:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, (BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, (BX)
-
-stored17:
-	JMP done11
-
-done11:
-	VPMOVZXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind19
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored21:
-	JMP done18
-
-kind19:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	JMP done18
-
-done18:
-	VPMOVZXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind26
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored28:
-	JMP done25
-
-kind26:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y2, 64(BX)
-
-stored31:
-	JMP done25
-
-done25:
-	VPMOVZXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y2, 96(BX)
-
-stored38:
-	JMP done32
-
-done32:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none39
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some41:
-	TESTQ DI, DI
-	JLE   done42
-	CMPQ  DI, $0x00000010
-	JGE   whole43
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole43:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-
-near44:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind46
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near49
-	CMPB      76(CX), $0x00
-	JNE       around47
-
-near49:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored48:
-	JMP done45
-
-kind46:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near53
-	CMPB      76(CX), $0x00
-	JNE       around51
-
-near53:
-	VMOVDQU Y2, (BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y2, (BX)
-
-stored52:
-	JMP done45
-
-done45:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some41
-
-done42:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand40
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none39:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block55:
-	CMPQ       AX, $0x00000040
-	JLT        blocks56
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near57
-	PREFETCHT1 (DX)(R8*1)
-
-near57:
-	CMPB    72(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded58:
-	CMPB    73(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded59:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind61
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around62
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored63:
-	JMP done60
-
-kind61:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y4, (BX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Y4, (BX)
-
-stored66:
-	JMP done60
-
-done60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded67
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded67:
-	CMPB    73(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded68:
-	VPMOVZXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind70
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around71
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored72
-
-around71:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored72:
-	JMP done69
-
-kind70:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y4, 32(BX)
-
-stored75:
-	JMP done69
-
-done69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded76:
-	CMPB    73(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded77:
-	VPMOVZXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind79
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around80
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored81:
-	JMP done78
-
-kind79:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Y4, 64(BX)
-
-stored84:
-	JMP done78
-
-done78:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	VPMOVZXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind88
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around89
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored90
-
-around89:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored90:
-	JMP done87
-
-kind88:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ Y4, 96(BX)
-
-stored93:
-	JMP done87
-
-done87:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block55
-
-blocks56:
-some94:
-	TESTQ   AX, AX
-	JLE     done95
-	CMPB    72(CX), $0x00
-	JEQ     loaded96
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded96:
-	CMPB    73(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded97:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind99
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around100
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored101
-
-around100:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored101:
-	JMP done98
-
-kind99:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around103
-	VMOVDQU   Y4, (BX)
-	JMP       stored104
-
-around103:
-	VMOVNTDQ Y4, (BX)
-
-stored104:
-	JMP done98
-
-done98:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some94
-
-done95:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000040
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVSXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near14:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	VPMOVSXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored18:
-	VPMOVSXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored20:
-	VPMOVSXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none23
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand24:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some25:
-	TESTQ DI, DI
-	JLE   done26
-	CMPQ  DI, $0x00000010
-	JGE   whole27
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole27:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near28
-	PREFETCHT1 (DX)(R11*1)
-
-near28:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near31
-	CMPB      76(CX), $0x00
-	JNE       around29
-
-near31:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored30:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some25
-
-done26:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand24
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block33:
-	CMPQ       AX, $0x00000040
-	JLT        blocks34
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near35
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near35:
-	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded36:
-	CMPB    73(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded37:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded41:
-	VPMOVSXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded45:
-	VPMOVSXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored47:
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded49:
-	VPMOVSXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored51:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block33
-
-blocks34:
-some52:
-	TESTQ   AX, AX
-	JLE     done53
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded55:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around56
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored57
-
-around56:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored57:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some52
-
-done53:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVSXWD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVSXWD    8(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-
-near14:
-	VPMOVSXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVSXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none17
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some19:
-	TESTQ DI, DI
-	JLE   done20
-	CMPQ  DI, $0x00000008
-	JGE   whole21
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VPMOVSXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVSXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near25
-	CMPB      76(CX), $0x00
-	JNE       around23
-
-near25:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored24:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some19
-
-done20:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand18
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded31:
-	VPMOVSXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored33:
-	CMPB    72(CX), $0x00
-	JEQ     loaded34
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded34:
-	CMPB    73(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded35:
-	VPMOVSXWD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 24(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored37:
-	CMPB    72(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded38:
-	CMPB    73(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded39:
-	VPMOVSXWD 32(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 40(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored41:
-	CMPB    72(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded42:
-	CMPB    73(CX), $0x00
-	JEQ     loaded43
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded43:
-	VPMOVSXWD 48(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 56(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored45:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VPMOVSXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored51:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near10:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored14:
-	JMP done11
-
-kind12:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, (BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, (BX)
-
-stored17:
-	JMP done11
-
-done11:
-	VPMOVSXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind19
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored21:
-	JMP done18
-
-kind19:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	JMP done18
-
-done18:
-	VPMOVSXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind26
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored28:
-	JMP done25
-
-kind26:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y2, 64(BX)
-
-stored31:
-	JMP done25
-
-done25:
-	VPMOVSXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y2, 96(BX)
-
-stored38:
-	JMP done32
-
-done32:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none39
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some41:
-	TESTQ DI, DI
-	JLE   done42
-	CMPQ  DI, $0x00000010
-	JGE   whole43
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole43:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-
-near44:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind46
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near49
-	CMPB      76(CX), $0x00
-	JNE       around47
-
-near49:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored48:
-	JMP done45
-
-kind46:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near53
-	CMPB      76(CX), $0x00
-	JNE       around51
-
-near53:
-	VMOVDQU Y2, (BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y2, (BX)
-
-stored52:
-	JMP done45
-
-done45:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some41
-
-done42:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand40
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none39:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block55:
-	CMPQ       AX, $0x00000040
-	JLT        blocks56
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near57
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near57:
-	CMPB    72(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded58:
-	CMPB    73(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded59:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind61
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around62
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored63:
-	JMP done60
-
-kind61:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y4, (BX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Y4, (BX)
-
-stored66:
-	JMP done60
-
-done60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded67
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded67:
-	CMPB    73(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded68:
-	VPMOVSXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind70
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around71
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored72
-
-around71:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored72:
-	JMP done69
-
-kind70:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y4, 32(BX)
-
-stored75:
-	JMP done69
-
-done69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded76:
-	CMPB    73(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded77:
-	VPMOVSXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind79
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around80
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored81:
-	JMP done78
-
-kind79:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Y4, 64(BX)
-
-stored84:
-	JMP done78
-
-done78:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	VPMOVSXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind88
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around89
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored90
-
-around89:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored90:
-	JMP done87
-
-kind88:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ Y4, 96(BX)
-
-stored93:
-	JMP done87
-
-done87:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block55
-
-blocks56:
-some94:
-	TESTQ   AX, AX
-	JLE     done95
-	CMPB    72(CX), $0x00
-	JEQ     loaded96
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded96:
-	CMPB    73(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded97:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind99
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around100
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored101
-
-around100:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored101:
-	JMP done98
-
-kind99:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around103
-	VMOVDQU   Y4, (BX)
-	JMP       stored104
-
-around103:
-	VMOVNTDQ Y4, (BX)
-
-stored104:
-	JMP done98
-
-done98:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some94
-
-done95:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000040
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVZXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near14:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	VPMOVZXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored18:
-	VPMOVZXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored20:
-	VPMOVZXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored22
-
-around21:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored22:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none23
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand24:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some25:
-	TESTQ DI, DI
-	JLE   done26
-	CMPQ  DI, $0x00000010
-	JGE   whole27
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole27:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near28
-	PREFETCHT1 (DX)(R11*1)
-
-near28:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near31
-	CMPB      76(CX), $0x00
-	JNE       around29
-
-near31:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored30:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some25
-
-done26:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand24
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block33:
-	CMPQ       AX, $0x00000040
-	JLT        blocks34
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near35
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near35:
-	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded36:
-	CMPB    73(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded37:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded41:
-	VPMOVZXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded45:
-	VPMOVZXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored47:
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded49:
-	VPMOVZXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored51:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block33
-
-blocks34:
-some52:
-	TESTQ   AX, AX
-	JLE     done53
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded55:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around56
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored57
-
-around56:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored57:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some52
-
-done53:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVZXWD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVZXWD    8(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-
-near14:
-	VPMOVZXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none17
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some19:
-	TESTQ DI, DI
-	JLE   done20
-	CMPQ  DI, $0x00000008
-	JGE   whole21
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VPMOVZXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near25
-	CMPB      76(CX), $0x00
-	JNE       around23
-
-near25:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored24:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some19
-
-done20:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand18
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded31:
-	VPMOVZXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored33:
-	CMPB    72(CX), $0x00
-	JEQ     loaded34
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded34:
-	CMPB    73(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded35:
-	VPMOVZXWD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 24(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored37:
-	CMPB    72(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded38:
-	CMPB    73(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded39:
-	VPMOVZXWD 32(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 40(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored41:
-	CMPB    72(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded42:
-	CMPB    73(CX), $0x00
-	JEQ     loaded43
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded43:
-	VPMOVZXWD 48(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 56(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored45:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VPMOVZXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored51:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near10:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around13
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored14
-
-around13:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored14:
-	JMP done11
-
-kind12:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, (BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, (BX)
-
-stored17:
-	JMP done11
-
-done11:
-	VPMOVZXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind19
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored21:
-	JMP done18
-
-kind19:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	JMP done18
-
-done18:
-	VPMOVZXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind26
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around27
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored28
-
-around27:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored28:
-	JMP done25
-
-kind26:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y2, 64(BX)
-
-stored31:
-	JMP done25
-
-done25:
-	VPMOVZXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y2, 96(BX)
-
-stored38:
-	JMP done32
-
-done32:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none39
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some41:
-	TESTQ DI, DI
-	JLE   done42
-	CMPQ  DI, $0x00000010
-	JGE   whole43
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole43:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-
-near44:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind46
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near49
-	CMPB      76(CX), $0x00
-	JNE       around47
-
-near49:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored48:
-	JMP done45
-
-kind46:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near53
-	CMPB      76(CX), $0x00
-	JNE       around51
-
-near53:
-	VMOVDQU Y2, (BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y2, (BX)
-
-stored52:
-	JMP done45
-
-done45:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some41
-
-done42:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand40
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none39:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block55:
-	CMPQ       AX, $0x00000040
-	JLT        blocks56
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near57
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near57:
-	CMPB    72(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded58:
-	CMPB    73(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded59:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind61
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around62
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored63:
-	JMP done60
-
-kind61:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y4, (BX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Y4, (BX)
-
-stored66:
-	JMP done60
-
-done60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded67
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded67:
-	CMPB    73(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded68:
-	VPMOVZXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind70
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around71
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored72
-
-around71:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored72:
-	JMP done69
-
-kind70:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y4, 32(BX)
-
-stored75:
-	JMP done69
-
-done69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded76:
-	CMPB    73(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded77:
-	VPMOVZXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind79
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around80
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored81
-
-around80:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored81:
-	JMP done78
-
-kind79:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Y4, 64(BX)
-
-stored84:
-	JMP done78
-
-done78:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	VPMOVZXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind88
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around89
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored90
-
-around89:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored90:
-	JMP done87
-
-kind88:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ Y4, 96(BX)
-
-stored93:
-	JMP done87
-
-done87:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block55
-
-blocks56:
-some94:
-	TESTQ   AX, AX
-	JLE     done95
-	CMPB    72(CX), $0x00
-	JEQ     loaded96
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded96:
-	CMPB    73(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded97:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind99
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around100
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored101
-
-around100:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored101:
-	JMP done98
-
-kind99:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around103
-	VMOVDQU   Y4, (BX)
-	JMP       stored104
-
-around103:
-	VMOVNTDQ Y4, (BX)
-
-stored104:
-	JMP done98
-
-done98:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some94
-
-done95:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32F32(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000040
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y4, Y4
-	VCVTPD2PSY   Y4, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y1, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y1, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near14:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y3, 32(BX)
-	JMP          stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	VMOVDQU      64(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      96(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      Y3, 96(BX)
-	JMP          stored18
-
-around17:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored18:
-	VMOVDQU      128(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      160(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around19
-	VMOVDQU      Y2, 128(BX)
-	VMOVDQU      Y3, 160(BX)
-	JMP          stored20
-
-around19:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored20:
-	VMOVDQU      192(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      224(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      Y2, 192(BX)
-	VMOVDQU      Y3, 224(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored22:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none23
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand24:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some25:
-	TESTQ DI, DI
-	JLE   done26
-	CMPQ  DI, $0x00000010
-	JGE   whole27
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole27:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near28
-	PREFETCHT1 (DX)(R11*1)
-
-near28:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         78(CX), $0x00
-	JNE          near31
-	CMPB         76(CX), $0x00
-	JNE          around29
-
-near31:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored30:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some25
-
-done26:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand24
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block33:
-	CMPQ       AX, $0x00000040
-	JLT        blocks34
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near35
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near35:
-	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded36:
-	CMPB    73(CX), $0x00
-	JEQ     loaded37
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded37:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around38
-	VMOVDQU      Y4, (BX)
-	VMOVDQU      Y5, 32(BX)
-	JMP          stored39
-
-around38:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded41:
-	VMOVDQU      64(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      96(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around42
-	VMOVDQU      Y4, 64(BX)
-	VMOVDQU      Y5, 96(BX)
-	JMP          stored43
-
-around42:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored43:
-	CMPB    72(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded44:
-	CMPB    73(CX), $0x00
-	JEQ     loaded45
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded45:
-	VMOVDQU      128(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      160(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around46
-	VMOVDQU      Y4, 128(BX)
-	VMOVDQU      Y5, 160(BX)
-	JMP          stored47
-
-around46:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored47:
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded49:
-	VMOVDQU      192(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      224(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around50
-	VMOVDQU      Y4, 192(BX)
-	VMOVDQU      Y5, 224(BX)
-	JMP          stored51
-
-around50:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored51:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block33
-
-blocks34:
-some52:
-	TESTQ   AX, AX
-	JLE     done53
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded55:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around56
-	VMOVDQU      Y4, (BX)
-	VMOVDQU      Y5, 32(BX)
-	JMP          stored57
-
-around56:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored57:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some52
-
-done53:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VCVTDQ2PD    (DX), Y2
-	VCVTDQ2PD    16(DX), Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near9
-	CMPB         76(CX), $0x00
-	JNE          around7
-
-near9:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored8
-
-around7:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored8:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn10:
-	CMPQ AX, 104(CX)
-	JLT  turns12
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block11:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near14
-	PREFETCHT1 (DX)(R11*1)
-
-near14:
-	VCVTDQ2PD (DX), Y2
-	VCVTDQ2PD 16(DX), Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored16:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block11
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn10
-
-turns12:
-	TESTQ AX, AX
-	JEQ   none17
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some19:
-	TESTQ DI, DI
-	JLE   done20
-	CMPQ  DI, $0x00000008
-	JGE   whole21
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VCVTDQ2PD (DX), Y2
-	VCVTDQ2PD 16(DX), Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near25
-	CMPB      76(CX), $0x00
-	JNE       around23
-
-near25:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored24:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some19
-
-done20:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand18
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none17:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near29:
-	CMPB    72(CX), $0x00
-	JEQ     loaded30
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded30:
-	CMPB    73(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded31:
-	VCVTDQ2PD (DX), Y4
-	VCVTDQ2PD 16(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored33:
-	CMPB    72(CX), $0x00
-	JEQ     loaded34
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded34:
-	CMPB    73(CX), $0x00
-	JEQ     loaded35
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded35:
-	VCVTDQ2PD 32(DX), Y4
-	VCVTDQ2PD 48(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored37:
-	CMPB    72(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded38:
-	CMPB    73(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded39:
-	VCVTDQ2PD 64(DX), Y4
-	VCVTDQ2PD 80(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored41:
-	CMPB    72(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded42:
-	CMPB    73(CX), $0x00
-	JEQ     loaded43
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded43:
-	VCVTDQ2PD 96(DX), Y4
-	VCVTDQ2PD 112(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around44
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored45
-
-around44:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored45:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VCVTDQ2PD (DX), Y4
-	VCVTDQ2PD 16(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored51:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near10:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind12
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around13
-	VMOVDQU      X2, (BX)
-	VMOVDQU      X3, 16(BX)
-	JMP          stored14
-
-around13:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored14:
-	JMP done11
-
-kind12:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, (BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, (BX)
-
-stored17:
-	JMP done11
-
-done11:
-	VMOVDQU      64(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      96(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind19
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around20
-	VMOVDQU      X2, 32(BX)
-	VMOVDQU      X3, 48(BX)
-	JMP          stored21
-
-around20:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored21:
-	JMP done18
-
-kind19:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around23
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	JMP done18
-
-done18:
-	VMOVDQU      128(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      160(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind26
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around27
-	VMOVDQU      X2, 64(BX)
-	VMOVDQU      X3, 80(BX)
-	JMP          stored28
-
-around27:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored28:
-	JMP done25
-
-kind26:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y2, 64(BX)
-
-stored31:
-	JMP done25
-
-done25:
-	VMOVDQU      192(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      224(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind33
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around34
-	VMOVDQU      X2, 96(BX)
-	VMOVDQU      X3, 112(BX)
-	JMP          stored35
-
-around34:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y2, 96(BX)
-
-stored38:
-	JMP done32
-
-done32:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none39
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some41:
-	TESTQ DI, DI
-	JLE   done42
-	CMPQ  DI, $0x00000010
-	JGE   whole43
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole43:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near44
-	PREFETCHT1 (DX)(R11*1)
-
-near44:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind46
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         78(CX), $0x00
-	JNE          near49
-	CMPB         76(CX), $0x00
-	JNE          around47
-
-near49:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored48:
-	JMP done45
-
-kind46:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near53
-	CMPB      76(CX), $0x00
-	JNE       around51
-
-near53:
-	VMOVDQU Y2, (BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y2, (BX)
-
-stored52:
-	JMP done45
-
-done45:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some41
-
-done42:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand40
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none39:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block55:
-	CMPQ       AX, $0x00000040
-	JLT        blocks56
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near57
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near57:
-	CMPB    72(CX), $0x00
-	JEQ     loaded58
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded58:
-	CMPB    73(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded59:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind61
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around62
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored63
-
-around62:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored63:
-	JMP done60
-
-kind61:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around65
-	VMOVDQU   Y4, (BX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Y4, (BX)
-
-stored66:
-	JMP done60
-
-done60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded67
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded67:
-	CMPB    73(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded68:
-	VMOVDQU      64(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      96(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind70
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around71
-	VMOVDQU      X4, 32(BX)
-	VMOVDQU      X5, 48(BX)
-	JMP          stored72
-
-around71:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored72:
-	JMP done69
-
-kind70:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ Y4, 32(BX)
-
-stored75:
-	JMP done69
-
-done69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded76:
-	CMPB    73(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded77:
-	VMOVDQU      128(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      160(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind79
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around80
-	VMOVDQU      X4, 64(BX)
-	VMOVDQU      X5, 80(BX)
-	JMP          stored81
-
-around80:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored81:
-	JMP done78
-
-kind79:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ Y4, 64(BX)
-
-stored84:
-	JMP done78
-
-done78:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	VMOVDQU      192(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      224(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind88
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around89
-	VMOVDQU      X4, 96(BX)
-	VMOVDQU      X5, 112(BX)
-	JMP          stored90
-
-around89:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored90:
-	JMP done87
-
-kind88:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ Y4, 96(BX)
-
-stored93:
-	JMP done87
-
-done87:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block55
-
-blocks56:
-some94:
-	TESTQ   AX, AX
-	JLE     done95
-	CMPB    72(CX), $0x00
-	JEQ     loaded96
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded96:
-	CMPB    73(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded97:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind99
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around100
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored101
-
-around100:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored101:
-	JMP done98
-
-kind99:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around103
-	VMOVDQU   Y4, (BX)
-	JMP       stored104
-
-around103:
-	VMOVNTDQ Y4, (BX)
-
-stored104:
-	JMP done98
-
-done98:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some94
-
-done95:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8F32(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000040
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind8
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          done7
-
-kind8:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done7
-
-done7:
-	VSUBPS Y1, Y2, Y2
-	VSUBPS Y1, Y3, Y1
-	VMULPS Y0, Y2, Y2
-	VMULPS Y0, Y1, Y0
-	CMPB   78(CX), $0x00
-	JNE    near12
-	CMPB   76(CX), $0x00
-	JNE    around10
-
-near12:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored11
-
-around10:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored11:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned4:
-turn13:
-	CMPQ AX, 104(CX)
-	JLT  turns15
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand16:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block14:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near17
-	PREFETCHT1 (DX)(R11*1)
-
-near17:
-	CMPB      272(CX), $0x00
-	JNE       kind19
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done18
-
-kind19:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done18
-
-done18:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around21
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored22:
-	CMPB      272(CX), $0x00
-	JNE       kind24
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done23
-
-kind24:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done23
-
-done23:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around26
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored27:
-	CMPB      272(CX), $0x00
-	JNE       kind29
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done28
-
-kind29:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done28
-
-done28:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around31
-	VMOVDQU Y2, 128(BX)
-	VMOVDQU Y3, 160(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored32:
-	CMPB      272(CX), $0x00
-	JNE       kind34
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done33
-
-kind34:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done33
-
-done33:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around36
-	VMOVDQU Y2, 192(BX)
-	VMOVDQU Y3, 224(BX)
-	JMP     stored37
-
-around36:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored37:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block14
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand16
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn13
-
-turns15:
-	TESTQ AX, AX
-	JEQ   none38
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand39:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some40:
-	TESTQ DI, DI
-	JLE   done41
-	CMPQ  DI, $0x00000010
-	JGE   whole42
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole42:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near43
-	PREFETCHT1 (DX)(R11*1)
-
-near43:
-	CMPB      272(CX), $0x00
-	JNE       kind45
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done44
-
-kind45:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done44
-
-done44:
-	VSUBPS Y1, Y2, Y2
-	VSUBPS Y1, Y3, Y3
-	VMULPS Y0, Y2, Y2
-	VMULPS Y0, Y3, Y3
-	CMPB   78(CX), $0x00
-	JNE    near49
-	CMPB   76(CX), $0x00
-	JNE    around47
-
-near49:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored48
-
-around47:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored48:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some40
-
-done41:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand39
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none38:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block51:
-	CMPQ       AX, $0x00000040
-	JLT        blocks52
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near53
-	PREFETCHT1 (DX)(R8*1)
-
-near53:
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded55:
-	CMPB      272(CX), $0x00
-	JNE       kind57
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done56
-
-kind57:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done56
-
-done56:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around59
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored60
-
-around59:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored60:
-	CMPB    72(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded61:
-	CMPB    73(CX), $0x00
-	JEQ     loaded62
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded62:
-	CMPB      272(CX), $0x00
-	JNE       kind64
-	VPMOVSXBW 16(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 24(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done63
-
-kind64:
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done63
-
-done63:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around66
-	VMOVDQU Y4, 64(BX)
-	VMOVDQU Y5, 96(BX)
-	JMP     stored67
-
-around66:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored67:
-	CMPB    72(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded68:
-	CMPB    73(CX), $0x00
-	JEQ     loaded69
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded69:
-	CMPB      272(CX), $0x00
-	JNE       kind71
-	VPMOVSXBW 32(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 40(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done70
-
-kind71:
-	VPMOVZXBW 32(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 40(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done70
-
-done70:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around73
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored74
-
-around73:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored74:
-	CMPB    72(CX), $0x00
-	JEQ     loaded75
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded75:
-	CMPB    73(CX), $0x00
-	JEQ     loaded76
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded76:
-	CMPB      272(CX), $0x00
-	JNE       kind78
-	VPMOVSXBW 48(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 56(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done77
-
-kind78:
-	VPMOVZXBW 48(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 56(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done77
-
-done77:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around80
-	VMOVDQU Y4, 192(BX)
-	VMOVDQU Y5, 224(BX)
-	JMP     stored81
-
-around80:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored81:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block51
-
-blocks52:
-some82:
-	TESTQ   AX, AX
-	JLE     done83
-	CMPB    72(CX), $0x00
-	JEQ     loaded84
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded84:
-	CMPB    73(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded85:
-	CMPB      272(CX), $0x00
-	JNE       kind87
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done86
-
-kind87:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done86
-
-done86:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around89
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored90
-
-around89:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored90:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some82
-
-done83:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8F64(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind8
-	VMOVD        (DX), X2
-	VPMOVSXBW    X2, X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, X2
-	VMULPS       all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD    X2, Y2
-	VMOVD        4(DX), X3
-	VPMOVSXBW    X3, X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD    X3, Y3
-	JMP          done7
-
-kind8:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done7
-
-done7:
-	VSUBPD Y1, Y2, Y2
-	VSUBPD Y1, Y3, Y1
-	VMULPD Y0, Y2, Y2
-	VMULPD Y0, Y1, Y0
-	CMPB   78(CX), $0x00
-	JNE    near12
-	CMPB   76(CX), $0x00
-	JNE    around10
-
-near12:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored11
-
-around10:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored11:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn13:
-	CMPQ AX, 104(CX)
-	JLT  turns15
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand16:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block14:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near17
-	PREFETCHT1 (DX)(R11*1)
-
-near17:
-	CMPB      272(CX), $0x00
-	JNE       kind19
-	VMOVD     (DX), X2
-	VPMOVSXBW X2, X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, X2
-	VMULPS    all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVSXBW X3, X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, X3
-	VMULPS    all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD X3, Y3
-	JMP       done18
-
-kind19:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done18
-
-done18:
-	VSUBPD  Y1, Y2, Y2
-	VSUBPD  Y1, Y3, Y3
-	VMULPD  Y0, Y2, Y2
-	VMULPD  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around21
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored22:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block14
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand16
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn13
-
-turns15:
-	TESTQ AX, AX
-	JEQ   none23
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand24:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some25:
-	TESTQ DI, DI
-	JLE   done26
-	CMPQ  DI, $0x00000008
-	JGE   whole27
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole27:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near28
-	PREFETCHT1 (DX)(R11*1)
-
-near28:
-	CMPB      272(CX), $0x00
-	JNE       kind30
-	VMOVD     (DX), X2
-	VPMOVSXBW X2, X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, X2
-	VMULPS    all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVSXBW X3, X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, X3
-	VMULPS    all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD X3, Y3
-	JMP       done29
-
-kind30:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done29
-
-done29:
-	VSUBPD Y1, Y2, Y2
-	VSUBPD Y1, Y3, Y3
-	VMULPD Y0, Y2, Y2
-	VMULPD Y0, Y3, Y3
-	CMPB   78(CX), $0x00
-	JNE    near34
-	CMPB   76(CX), $0x00
-	JNE    around32
-
-near34:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored33
-
-around32:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored33:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some25
-
-done26:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand24
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none23:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block36:
-	CMPQ       AX, $0x00000020
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-
-near38:
-	CMPB    72(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded39:
-	CMPB    73(CX), $0x00
-	JEQ     loaded40
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded40:
-	CMPB      272(CX), $0x00
-	JNE       kind42
-	VMOVD     (DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done41
-
-kind42:
-	VMOVD     (DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done41
-
-done41:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around44
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored45
-
-around44:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored45:
-	CMPB    72(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded46:
-	CMPB    73(CX), $0x00
-	JEQ     loaded47
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded47:
-	CMPB      272(CX), $0x00
-	JNE       kind49
-	VMOVD     8(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     12(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done48
-
-kind49:
-	VMOVD     8(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     12(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done48
-
-done48:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around51
-	VMOVDQU Y4, 64(BX)
-	VMOVDQU Y5, 96(BX)
-	JMP     stored52
-
-around51:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored52:
-	CMPB    72(CX), $0x00
-	JEQ     loaded53
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded53:
-	CMPB    73(CX), $0x00
-	JEQ     loaded54
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded54:
-	CMPB      272(CX), $0x00
-	JNE       kind56
-	VMOVD     16(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     20(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done55
-
-kind56:
-	VMOVD     16(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     20(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done55
-
-done55:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around58
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored59
-
-around58:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored59:
-	CMPB    72(CX), $0x00
-	JEQ     loaded60
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded60:
-	CMPB    73(CX), $0x00
-	JEQ     loaded61
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded61:
-	CMPB      272(CX), $0x00
-	JNE       kind63
-	VMOVD     24(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     28(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done62
-
-kind63:
-	VMOVD     24(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     28(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done62
-
-done62:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around65
-	VMOVDQU Y4, 192(BX)
-	VMOVDQU Y5, 224(BX)
-	JMP     stored66
-
-around65:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored66:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block36
-
-blocks37:
-some67:
-	TESTQ   AX, AX
-	JLE     done68
-	CMPB    72(CX), $0x00
-	JEQ     loaded69
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded69:
-	CMPB    73(CX), $0x00
-	JEQ     loaded70
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded70:
-	CMPB      272(CX), $0x00
-	JNE       kind72
-	VMOVD     (DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done71
-
-kind72:
-	VMOVD     (DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done71
-
-done71:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around74
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored75
-
-around74:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored75:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some67
-
-done68:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done11
-
-kind12:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done11
-
-done11:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind15
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored17:
-	JMP done14
-
-kind15:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU   Y2, (BX)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y2, (BX)
-
-stored20:
-	JMP done14
-
-done14:
-	CMPB      272(CX), $0x00
-	JNE       kind22
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done21
-
-kind22:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done21
-
-done21:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind25
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored27:
-	JMP done24
-
-kind25:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ Y2, 32(BX)
-
-stored30:
-	JMP done24
-
-done24:
-	CMPB      272(CX), $0x00
-	JNE       kind32
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done31
-
-kind32:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done31
-
-done31:
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind35
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored37:
-	JMP done34
-
-kind35:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y2, 64(BX)
-
-stored40:
-	JMP done34
-
-done34:
-	CMPB      272(CX), $0x00
-	JNE       kind42
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done41
-
-kind42:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done41
-
-done41:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -16006,18 +6756,18 @@ done44:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn18
 
-turns8:
+turns20:
 	TESTQ AX, AX
 	JEQ   none51
 	MOVQ  96(CX), R9
@@ -16045,64 +6795,36 @@ whole55:
 	PREFETCHT1 (DX)(R11*1)
 
 near56:
-	CMPB      272(CX), $0x00
-	JNE       kind58
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done57
-
-kind58:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done57
-
-done57:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind58
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near64
+	JNE       near59
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around60
 
-near64:
+near59:
 	VMOVDQU X2, (BX)
 	VMOVDQU X3, 16(BX)
-	JMP     stored63
+	JMP     stored61
 
-around62:
+around60:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored63:
-	JMP done60
+stored61:
+	JMP done57
 
-kind61:
+kind58:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -16120,21 +6842,21 @@ kind61:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near68
+	JNE       near63
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around64
 
-near68:
+near63:
 	VMOVDQU Y2, (BX)
-	JMP     stored67
+	JMP     stored65
 
-around66:
+around64:
 	VMOVNTDQ Y2, (BX)
 
-stored67:
-	JMP done60
+stored65:
+	JMP done57
 
-done60:
+done57:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
@@ -16157,16 +6879,16 @@ done54:
 
 none51:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps15
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step14
 
-steps3:
+steps15:
 	VZEROUPPER
 	RET
 
@@ -16180,81 +6902,53 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block67:
 	CMPQ       AX, $0x00000040
-	JLT        blocks71
+	JLT        blocks68
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near69
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded70
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded73:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded71
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded74:
-	CMPB      272(CX), $0x00
-	JNE       kind76
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done75
-
-kind76:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done75
-
-done75:
+loaded71:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind79
+	JNE       kind73
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around74
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored81
+	JMP       stored75
 
-around80:
+around74:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored81:
-	JMP done78
+stored75:
+	JMP done72
 
-kind79:
+kind73:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -16272,61 +6966,99 @@ kind79:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around83
+	JNE       around77
 	VMOVDQU   Y4, (BX)
-	JMP       stored84
+	JMP       stored78
 
-around83:
+around77:
 	VMOVNTDQ Y4, (BX)
 
-stored84:
-	JMP done78
+stored78:
+	JMP done72
 
-done78:
+done72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded79
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded85:
+loaded79:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded80
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded86:
-	CMPB      272(CX), $0x00
-	JNE       kind88
-	VPMOVSXBW 16(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 24(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done87
+loaded80:
+	VPMOVSXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind82
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around83
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored84
 
-kind88:
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done87
+around83:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
 
-done87:
+stored84:
+	JMP done81
+
+kind82:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around86
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ Y4, 32(BX)
+
+stored87:
+	JMP done81
+
+done81:
+	CMPB    72(CX), $0x00
+	JEQ     loaded88
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded88:
+	CMPB    73(CX), $0x00
+	JEQ     loaded89
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded89:
+	VPMOVSXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -16337,13 +7069,13 @@ done87:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around92
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
 	JMP       stored93
 
 around92:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
 
 stored93:
 	JMP done90
@@ -16367,11 +7099,11 @@ kind91:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around95
-	VMOVDQU   Y4, 32(BX)
+	VMOVDQU   Y4, 64(BX)
 	JMP       stored96
 
 around95:
-	VMOVNTDQ Y4, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
 
 stored96:
 	JMP done90
@@ -16379,70 +7111,42 @@ stored96:
 done90:
 	CMPB    72(CX), $0x00
 	JEQ     loaded97
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
 
 loaded97:
 	CMPB    73(CX), $0x00
 	JEQ     loaded98
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
 
 loaded98:
-	CMPB      272(CX), $0x00
-	JNE       kind100
-	VPMOVSXBW 32(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 40(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done99
-
-kind100:
-	VPMOVZXBW 32(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 40(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done99
-
-done99:
+	VPMOVSXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind103
+	JNE       kind100
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around104
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored105
+	JNE       around101
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored102
 
-around104:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
+around101:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
 
-stored105:
-	JMP done102
+stored102:
+	JMP done99
 
-kind103:
+kind100:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -16460,61 +7164,3843 @@ kind103:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around107
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored108
+	JNE       around104
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored105
 
-around107:
-	VMOVNTDQ Y4, 64(BX)
+around104:
+	VMOVNTDQ Y4, 96(BX)
 
-stored108:
-	JMP done102
+stored105:
+	JMP done99
 
-done102:
+done99:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block67
+
+blocks68:
+some106:
+	TESTQ   AX, AX
+	JLE     done107
 	CMPB    72(CX), $0x00
+	JEQ     loaded108
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded108:
+	CMPB    73(CX), $0x00
 	JEQ     loaded109
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded109:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind111
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around112
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored113:
+	JMP done110
+
+kind111:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   Y4, (BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Y4, (BX)
+
+stored116:
+	JMP done110
+
+done110:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some106
+
+done107:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
+
+// func dequantizeAVX2U8F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVZXBD  (DX)(R11*1), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVZXBD  8(DX)(R11*1), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*4)
+	VMOVDQU    Y3, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000040
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+
+near21:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored25
+
+around24:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored25:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored27:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored29:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none30
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand31:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some32:
+	TESTQ DI, DI
+	JLE   done33
+	CMPQ  DI, $0x00000010
+	JGE   whole34
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole34:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near35
+	PREFETCHT1 (DX)(R11*1)
+
+near35:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near36
+	CMPB      76(CX), $0x00
+	JNE       around37
+
+near36:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored38
+
+around37:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored38:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some32
+
+done33:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand31
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none30:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block40:
+	CMPQ       AX, $0x00000040
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded48:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded52:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded109:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded56
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded110:
-	CMPB      272(CX), $0x00
-	JNE       kind112
-	VPMOVSXBW 48(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 56(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done111
+loaded56:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored58
 
-kind112:
-	VPMOVZXBW 48(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 56(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done111
+around57:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
 
-done111:
+stored58:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some59:
+	TESTQ   AX, AX
+	JLE     done60
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded62:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored64:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some59
+
+done60:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U8F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVZXBD  (DX)(R11*1), X2
+	VCVTDQ2PD  X2, Y2
+	VPMOVZXBD  4(DX)(R11*1), X3
+	VCVTDQ2PD  X3, Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored8:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000008
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXBD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXBD    4(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+
+near21:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near30
+	CMPB      76(CX), $0x00
+	JNE       around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block34:
+	CMPQ       AX, $0x00000020
+	JLT        blocks35
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near36
+	PREFETCHT1 (DX)(R8*1)
+
+near36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded38:
+	VPMOVZXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded42:
+	VPMOVZXBD 8(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 12(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored44:
+	CMPB    72(CX), $0x00
+	JEQ     loaded45
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded45:
+	CMPB    73(CX), $0x00
+	JEQ     loaded46
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded46:
+	VPMOVZXBD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 20(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored48:
+	CMPB    72(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded49:
+	CMPB    73(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded50:
+	VPMOVZXBD 24(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 28(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored52:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block34
+
+blocks35:
+some53:
+	TESTQ   AX, AX
+	JLE     done54
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded56:
+	VPMOVZXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored58:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some53
+
+done54:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U8H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	VPMOVZXBD  (DX)(R11*1), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVZXBD  8(DX)(R11*1), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       273(CX), $0x00
+	JNE        kind8
+	VCVTPS2PH  $0x00, Y2, X2
+	VCVTPS2PH  $0x00, Y3, X3
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X2, (BX)(R11*2)
+	VMOVDQU    X3, 16(BX)(R11*2)
+
+stored10:
+	JMP done7
+
+kind8:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored13:
+	JMP done7
+
+done7:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around9:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored10
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored13
+
+other2:
+step14:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind24
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored26:
+	JMP done23
+
+kind24:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, (BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Y2, (BX)
+
+stored29:
+	JMP done23
+
+done23:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind31
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored33:
+	JMP done30
+
+kind31:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y2, 32(BX)
+
+stored36:
+	JMP done30
+
+done30:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Y2, 64(BX)
+
+stored43:
+	JMP done37
+
+done37:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored47:
+	JMP done44
+
+kind45:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y2, 96(BX)
+
+stored50:
+	JMP done44
+
+done44:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+	TESTQ AX, AX
+	JEQ   none51
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand52:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some53:
+	TESTQ DI, DI
+	JLE   done54
+	CMPQ  DI, $0x00000010
+	JGE   whole55
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole55:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near56
+	PREFETCHT1 (DX)(R11*1)
+
+near56:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near59
+	CMPB      76(CX), $0x00
+	JNE       around60
+
+near59:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored61
+
+around60:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored61:
+	JMP done57
+
+kind58:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near63
+	CMPB      76(CX), $0x00
+	JNE       around64
+
+near63:
+	VMOVDQU Y2, (BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y2, (BX)
+
+stored65:
+	JMP done57
+
+done57:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some53
+
+done54:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand52
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none51:
+	DECQ R8
+	JEQ  steps15
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step14
+
+steps15:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block67:
+	CMPQ       AX, $0x00000040
+	JLT        blocks68
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near69
+	PREFETCHT1 (DX)(R8*1)
+
+near69:
+	CMPB    72(CX), $0x00
+	JEQ     loaded70
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded70:
+	CMPB    73(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded71:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind73
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around74
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored75
+
+around74:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored75:
+	JMP done72
+
+kind73:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around77
+	VMOVDQU   Y4, (BX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ Y4, (BX)
+
+stored78:
+	JMP done72
+
+done72:
+	CMPB    72(CX), $0x00
+	JEQ     loaded79
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded79:
+	CMPB    73(CX), $0x00
+	JEQ     loaded80
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded80:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind82
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around83
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored84
+
+around83:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored84:
+	JMP done81
+
+kind82:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around86
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ Y4, 32(BX)
+
+stored87:
+	JMP done81
+
+done81:
+	CMPB    72(CX), $0x00
+	JEQ     loaded88
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded88:
+	CMPB    73(CX), $0x00
+	JEQ     loaded89
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded89:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind91
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around92
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored93
+
+around92:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored93:
+	JMP done90
+
+kind91:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around95
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored96
+
+around95:
+	VMOVNTDQ Y4, 64(BX)
+
+stored96:
+	JMP done90
+
+done90:
+	CMPB    72(CX), $0x00
+	JEQ     loaded97
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded97:
+	CMPB    73(CX), $0x00
+	JEQ     loaded98
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded98:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind100
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around101
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored102
+
+around101:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored102:
+	JMP done99
+
+kind100:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around104
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ Y4, 96(BX)
+
+stored105:
+	JMP done99
+
+done99:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block67
+
+blocks68:
+some106:
+	TESTQ   AX, AX
+	JLE     done107
+	CMPB    72(CX), $0x00
+	JEQ     loaded108
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded108:
+	CMPB    73(CX), $0x00
+	JEQ     loaded109
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded109:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind111
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around112
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored113
+
+around112:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored113:
+	JMP done110
+
+kind111:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   Y4, (BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Y4, (BX)
+
+stored116:
+	JMP done110
+
+done110:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some106
+
+done107:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVSXWD  (DX)(R11*2), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVSXWD  16(DX)(R11*2), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*4)
+	VMOVDQU    Y3, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000040
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near21:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored25
+
+around24:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored25:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored27:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored29:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none30
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand31:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some32:
+	TESTQ DI, DI
+	JLE   done33
+	CMPQ  DI, $0x00000010
+	JGE   whole34
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole34:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near35
+	PREFETCHT1 (DX)(R11*1)
+
+near35:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near36
+	CMPB      76(CX), $0x00
+	JNE       around37
+
+near36:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored38
+
+around37:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored38:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some32
+
+done33:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand31
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none30:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block40:
+	CMPQ       AX, $0x00000040
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded44:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded48:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded52:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded56:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored58:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some59:
+	TESTQ   AX, AX
+	JLE     done60
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded62:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored64:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some59
+
+done60:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVSXWD  (DX)(R11*2), X2
+	VCVTDQ2PD  X2, Y2
+	VPMOVSXWD  8(DX)(R11*2), X3
+	VCVTDQ2PD  X3, Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored8:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000008
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVSXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVSXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+
+near21:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near30
+	CMPB      76(CX), $0x00
+	JNE       around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block34:
+	CMPQ       AX, $0x00000020
+	JLT        blocks35
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near36
+	PREFETCHT1 (DX)(R8*1)
+
+near36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded38:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded42:
+	VPMOVSXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored44:
+	CMPB    72(CX), $0x00
+	JEQ     loaded45
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded45:
+	CMPB    73(CX), $0x00
+	JEQ     loaded46
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded46:
+	VPMOVSXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored48:
+	CMPB    72(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded49:
+	CMPB    73(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded50:
+	VPMOVSXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored52:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block34
+
+blocks35:
+some53:
+	TESTQ   AX, AX
+	JLE     done54
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded56:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored58:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some53
+
+done54:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $32-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVSXWD  (DX)(R11*2), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVSXWD  16(DX)(R11*2), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       273(CX), $0x00
+	JNE        kind10
+	VCVTPS2PH  $0x00, Y2, X2
+	VCVTPS2PH  $0x00, Y3, X3
+	CMPB       76(CX), $0x00
+	JNE        around11
+	VMOVDQU    X2, (BX)(R11*2)
+	VMOVDQU    X3, 16(BX)(R11*2)
+
+stored12:
+	JMP done9
+
+kind10:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored15:
+	JMP done9
+
+done9:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends16
+
+end17:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept8
+
+around11:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored12
+
+around14:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored15
+
+ends16:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end17
+
+other2:
+step18:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near26:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored30:
+	JMP done27
+
+kind28:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+
+stored33:
+	JMP done27
+
+done27:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored37:
+	JMP done34
+
+kind35:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y2, 32(BX)
+
+stored40:
+	JMP done34
+
+done34:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored44:
+	JMP done41
+
+kind42:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ Y2, 64(BX)
+
+stored47:
+	JMP done41
+
+done41:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored51
+
+around50:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored51:
+	JMP done48
+
+kind49:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y2, 96(BX)
+
+stored54:
+	JMP done48
+
+done48:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+	TESTQ AX, AX
+	JEQ   none55
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand56:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some57:
+	TESTQ DI, DI
+	JLE   done58
+	CMPQ  DI, $0x00000010
+	JGE   whole59
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole59:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near60
+	PREFETCHT1 (DX)(R11*1)
+
+near60:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near63
+	CMPB      76(CX), $0x00
+	JNE       around64
+
+near63:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored65:
+	JMP done61
+
+kind62:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near67
+	CMPB      76(CX), $0x00
+	JNE       around68
+
+near67:
+	VMOVDQU Y2, (BX)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y2, (BX)
+
+stored69:
+	JMP done61
+
+done61:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some57
+
+done58:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand56
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none55:
+	DECQ R8
+	JEQ  steps19
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step18
+
+steps19:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block71:
+	CMPQ       AX, $0x00000040
+	JLT        blocks72
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near73
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near73:
+	CMPB    72(CX), $0x00
+	JEQ     loaded74
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded74:
+	CMPB    73(CX), $0x00
+	JEQ     loaded75
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded75:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind77
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around78
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored79
+
+around78:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored79:
+	JMP done76
+
+kind77:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around81
+	VMOVDQU   Y4, (BX)
+	JMP       stored82
+
+around81:
+	VMOVNTDQ Y4, (BX)
+
+stored82:
+	JMP done76
+
+done76:
+	CMPB    72(CX), $0x00
+	JEQ     loaded83
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded83:
+	CMPB    73(CX), $0x00
+	JEQ     loaded84
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded84:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind86
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around87
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored88
+
+around87:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored88:
+	JMP done85
+
+kind86:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around90
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ Y4, 32(BX)
+
+stored91:
+	JMP done85
+
+done85:
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded93:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, 64(BX)
+
+stored100:
+	JMP done94
+
+done94:
+	CMPB    72(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded101:
+	CMPB    73(CX), $0x00
+	JEQ     loaded102
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded102:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind104
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around105
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored106
+
+around105:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored106:
+	JMP done103
+
+kind104:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around108
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Y4, 96(BX)
+
+stored109:
+	JMP done103
+
+done103:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block71
+
+blocks72:
+some110:
+	TESTQ   AX, AX
+	JLE     done111
+	CMPB    72(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded112:
+	CMPB    73(CX), $0x00
+	JEQ     loaded113
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded113:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -16525,13 +11011,13 @@ done111:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around116
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
 	JMP       stored117
 
 around116:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
 stored117:
 	JMP done114
@@ -16555,93 +11041,1619 @@ kind115:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around119
-	VMOVDQU   Y4, 96(BX)
+	VMOVDQU   Y4, (BX)
 	JMP       stored120
 
 around119:
-	VMOVNTDQ Y4, 96(BX)
+	VMOVNTDQ Y4, (BX)
 
 stored120:
 	JMP done114
 
 done114:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block70
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some110
 
-blocks71:
-some121:
-	TESTQ   AX, AX
-	JLE     done122
+done111:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVZXWD  (DX)(R11*2), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVZXWD  16(DX)(R11*2), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*4)
+	VMOVDQU    Y3, 32(BX)(R11*4)
+
+stored8:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000040
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near21:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored25
+
+around24:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored25:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored27:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored29:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none30
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand31:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some32:
+	TESTQ DI, DI
+	JLE   done33
+	CMPQ  DI, $0x00000010
+	JGE   whole34
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole34:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near35
+	PREFETCHT1 (DX)(R11*1)
+
+near35:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near36
+	CMPB      76(CX), $0x00
+	JNE       around37
+
+near36:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored38
+
+around37:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored38:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some32
+
+done33:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand31
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none30:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block40:
+	CMPQ       AX, $0x00000040
+	JLT        blocks41
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near42
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded123
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded123:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded124
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded124:
-	CMPB      272(CX), $0x00
-	JNE       kind126
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done125
+loaded44:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored46
 
-kind126:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done125
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-done125:
+stored46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded48:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded52:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded56:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored58:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block40
+
+blocks41:
+some59:
+	TESTQ   AX, AX
+	JLE     done60
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded62:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored64:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some59
+
+done60:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVZXWD  (DX)(R11*2), X2
+	VCVTDQ2PD  X2, Y2
+	VPMOVZXWD  8(DX)(R11*2), X3
+	VCVTDQ2PD  X3, Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored8:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000008
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+
+near21:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near30
+	CMPB      76(CX), $0x00
+	JNE       around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block34:
+	CMPQ       AX, $0x00000020
+	JLT        blocks35
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near36
+	PREFETCHT1 (DX)(R8*1)
+
+near36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded38:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded42:
+	VPMOVZXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored44:
+	CMPB    72(CX), $0x00
+	JEQ     loaded45
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded45:
+	CMPB    73(CX), $0x00
+	JEQ     loaded46
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded46:
+	VPMOVZXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored48:
+	CMPB    72(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded49:
+	CMPB    73(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded50:
+	VPMOVZXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored52:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block34
+
+blocks35:
+some53:
+	TESTQ   AX, AX
+	JLE     done54
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded56:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored58:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some53
+
+done54:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $32-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVZXWD  (DX)(R11*2), Y2
+	VCVTDQ2PS  Y2, Y2
+	VPMOVZXWD  16(DX)(R11*2), Y3
+	VCVTDQ2PS  Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       273(CX), $0x00
+	JNE        kind10
+	VCVTPS2PH  $0x00, Y2, X2
+	VCVTPS2PH  $0x00, Y3, X3
+	CMPB       76(CX), $0x00
+	JNE        around11
+	VMOVDQU    X2, (BX)(R11*2)
+	VMOVDQU    X3, 16(BX)(R11*2)
+
+stored12:
+	JMP done9
+
+kind10:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored15:
+	JMP done9
+
+done9:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends16
+
+end17:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept8
+
+around11:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored12
+
+around14:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored15
+
+ends16:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end17
+
+other2:
+step18:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand25:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block23:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near26
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near26:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored30
+
+around29:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored30:
+	JMP done27
+
+kind28:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+
+stored33:
+	JMP done27
+
+done27:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind35
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored37:
+	JMP done34
+
+kind35:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y2, 32(BX)
+
+stored40:
+	JMP done34
+
+done34:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored44:
+	JMP done41
+
+kind42:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ Y2, 64(BX)
+
+stored47:
+	JMP done41
+
+done41:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored51
+
+around50:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored51:
+	JMP done48
+
+kind49:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y2, 96(BX)
+
+stored54:
+	JMP done48
+
+done48:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block23
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand25
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn22
+
+turns24:
+	TESTQ AX, AX
+	JEQ   none55
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand56:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some57:
+	TESTQ DI, DI
+	JLE   done58
+	CMPQ  DI, $0x00000010
+	JGE   whole59
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole59:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near60
+	PREFETCHT1 (DX)(R11*1)
+
+near60:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near63
+	CMPB      76(CX), $0x00
+	JNE       around64
+
+near63:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored65:
+	JMP done61
+
+kind62:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near67
+	CMPB      76(CX), $0x00
+	JNE       around68
+
+near67:
+	VMOVDQU Y2, (BX)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y2, (BX)
+
+stored69:
+	JMP done61
+
+done61:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some57
+
+done58:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand56
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none55:
+	DECQ R8
+	JEQ  steps19
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step18
+
+steps19:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block71:
+	CMPQ       AX, $0x00000040
+	JLT        blocks72
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near73
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near73:
+	CMPB    72(CX), $0x00
+	JEQ     loaded74
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded74:
+	CMPB    73(CX), $0x00
+	JEQ     loaded75
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded75:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind77
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around130
+	JNE       around78
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored131
+	JMP       stored79
 
-around130:
+around78:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored131:
-	JMP done128
+stored79:
+	JMP done76
 
-kind129:
+kind77:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -16659,25 +12671,5510 @@ kind129:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around133
+	JNE       around81
 	VMOVDQU   Y4, (BX)
-	JMP       stored134
+	JMP       stored82
 
-around133:
+around81:
 	VMOVNTDQ Y4, (BX)
 
-stored134:
-	JMP done128
+stored82:
+	JMP done76
 
-done128:
+done76:
+	CMPB    72(CX), $0x00
+	JEQ     loaded83
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded83:
+	CMPB    73(CX), $0x00
+	JEQ     loaded84
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded84:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind86
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around87
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored88
+
+around87:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored88:
+	JMP done85
+
+kind86:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around90
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ Y4, 32(BX)
+
+stored91:
+	JMP done85
+
+done85:
+	CMPB    72(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded92:
+	CMPB    73(CX), $0x00
+	JEQ     loaded93
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded93:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind95
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around96
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored97
+
+around96:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored97:
+	JMP done94
+
+kind95:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ Y4, 64(BX)
+
+stored100:
+	JMP done94
+
+done94:
+	CMPB    72(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded101:
+	CMPB    73(CX), $0x00
+	JEQ     loaded102
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded102:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind104
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around105
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored106
+
+around105:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored106:
+	JMP done103
+
+kind104:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around108
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ Y4, 96(BX)
+
+stored109:
+	JMP done103
+
+done103:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block71
+
+blocks72:
+some110:
+	TESTQ   AX, AX
+	JLE     done111
+	CMPB    72(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded112:
+	CMPB    73(CX), $0x00
+	JEQ     loaded113
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded113:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind115
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around116
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored117
+
+around116:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored117:
+	JMP done114
+
+kind115:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around119
+	VMOVDQU   Y4, (BX)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ Y4, (BX)
+
+stored120:
+	JMP done114
+
+done114:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some110
+
+done111:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $64-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ         (DX)(R9*1), R12
+	PREFETCHT1   (R12)(R11*4)
+	VMOVDQU      (DX)(R11*4), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX)(R11*4), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      Y2, (BX)(R11*4)
+	VMOVDQU      Y3, 32(BX)(R11*4)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*4), Y2
+	VMOVDQU Y2, (SP)
+	VMOVDQU 32(DX)(DI*4), Y2
+	VMOVDQU Y2, 32(SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned15
+	CMPQ  AX, $0x00000040
+	JLT   aligned15
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned15
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand17:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         78(CX), $0x00
+	JNE          near18
+	CMPB         76(CX), $0x00
+	JNE          around19
+
+near18:
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored20
+
+around19:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand17
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned15:
+turn21:
+	CMPQ AX, 104(CX)
+	JLT  turns23
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block22:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near25
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near25:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around26
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y3, 32(BX)
+	JMP          stored27
+
+around26:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored27:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      Y3, 96(BX)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored29:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around30
+	VMOVDQU      Y2, 128(BX)
+	VMOVDQU      Y3, 160(BX)
+	JMP          stored31
+
+around30:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored31:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around32
+	VMOVDQU      Y2, 192(BX)
+	VMOVDQU      Y3, 224(BX)
+	JMP          stored33
+
+around32:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored33:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block22
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand24
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn21
+
+turns23:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000010
+	JGE   whole38
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         78(CX), $0x00
+	JNE          near40
+	CMPB         76(CX), $0x00
+	JNE          around41
+
+near40:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps14
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step13
+
+steps14:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block44:
+	CMPQ       AX, $0x00000040
+	JLT        blocks45
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near46
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded48:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around49
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded52:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around53
+	VMOVDQU      Y4, 64(BX)
+	VMOVDQU      Y5, 96(BX)
+	JMP          stored54
+
+around53:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded56:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around57
+	VMOVDQU      Y4, 128(BX)
+	VMOVDQU      Y5, 160(BX)
+	JMP          stored58
+
+around57:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded60:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around61
+	VMOVDQU      Y4, 192(BX)
+	VMOVDQU      Y5, 224(BX)
+	JMP          stored62
+
+around61:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored62:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block44
+
+blocks45:
+some63:
+	TESTQ   AX, AX
+	JLE     done64
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded66:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around67
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored68
+
+around67:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored68:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some63
+
+done64:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VCVTDQ2PD  (DX)(R11*4), Y2
+	VCVTDQ2PD  16(DX)(R11*4), Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around7
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored8:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around7:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored8
+
+other2:
+step9:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned11
+	CMPQ  AX, $0x00000008
+	JLT   aligned11
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned11
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VCVTDQ2PD    (DX), Y2
+	VCVTDQ2PD    16(DX), Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near14
+	CMPB         76(CX), $0x00
+	JNE          around15
+
+near14:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored16:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand13
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned11:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand20:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block18:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near21
+	PREFETCHT1 (DX)(R11*1)
+
+near21:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored23:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
+
+turns19:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near30
+	CMPB      76(CX), $0x00
+	JNE       around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step9
+
+steps10:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block34:
+	CMPQ       AX, $0x00000020
+	JLT        blocks35
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near36
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near36:
+	CMPB    72(CX), $0x00
+	JEQ     loaded37
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded37:
+	CMPB    73(CX), $0x00
+	JEQ     loaded38
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded38:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored40:
+	CMPB    72(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded41:
+	CMPB    73(CX), $0x00
+	JEQ     loaded42
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded42:
+	VCVTDQ2PD 32(DX), Y4
+	VCVTDQ2PD 48(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored44:
+	CMPB    72(CX), $0x00
+	JEQ     loaded45
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded45:
+	CMPB    73(CX), $0x00
+	JEQ     loaded46
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded46:
+	VCVTDQ2PD 64(DX), Y4
+	VCVTDQ2PD 80(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored48:
+	CMPB    72(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded49:
+	CMPB    73(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded50:
+	VCVTDQ2PD 96(DX), Y4
+	VCVTDQ2PD 112(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored52:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block34
+
+blocks35:
+some53:
+	TESTQ   AX, AX
+	JLE     done54
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded56:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored58:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some53
+
+done54:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ         (DX)(R9*1), R12
+	PREFETCHT1   (R12)(R11*4)
+	VMOVDQU      (DX)(R11*4), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX)(R11*4), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind8
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X2, (BX)(R11*2)
+	VMOVDQU      X3, 16(BX)(R11*2)
+
+stored10:
+	JMP done7
+
+kind8:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored13:
+	JMP done7
+
+done7:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around9:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored10
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored13
+
+other2:
+step14:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind24
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around25
+	VMOVDQU      X2, (BX)
+	VMOVDQU      X3, 16(BX)
+	JMP          stored26
+
+around25:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored26:
+	JMP done23
+
+kind24:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y2, (BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ Y2, (BX)
+
+stored29:
+	JMP done23
+
+done23:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind31
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around32
+	VMOVDQU      X2, 32(BX)
+	VMOVDQU      X3, 48(BX)
+	JMP          stored33
+
+around32:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored33:
+	JMP done30
+
+kind31:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y2, 32(BX)
+
+stored36:
+	JMP done30
+
+done30:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind38
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      X2, 64(BX)
+	VMOVDQU      X3, 80(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Y2, 64(BX)
+
+stored43:
+	JMP done37
+
+done37:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind45
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around46
+	VMOVDQU      X2, 96(BX)
+	VMOVDQU      X3, 112(BX)
+	JMP          stored47
+
+around46:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored47:
+	JMP done44
+
+kind45:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y2, 96(BX)
+
+stored50:
+	JMP done44
+
+done44:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+	TESTQ AX, AX
+	JEQ   none51
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand52:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some53:
+	TESTQ DI, DI
+	JLE   done54
+	CMPQ  DI, $0x00000010
+	JGE   whole55
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole55:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near56
+	PREFETCHT1 (DX)(R11*1)
+
+near56:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind58
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         78(CX), $0x00
+	JNE          near59
+	CMPB         76(CX), $0x00
+	JNE          around60
+
+near59:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored61
+
+around60:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored61:
+	JMP done57
+
+kind58:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near63
+	CMPB      76(CX), $0x00
+	JNE       around64
+
+near63:
+	VMOVDQU Y2, (BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y2, (BX)
+
+stored65:
+	JMP done57
+
+done57:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some53
+
+done54:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand52
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none51:
+	DECQ R8
+	JEQ  steps15
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step14
+
+steps15:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block67:
+	CMPQ       AX, $0x00000040
+	JLT        blocks68
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near69
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near69:
+	CMPB    72(CX), $0x00
+	JEQ     loaded70
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded70:
+	CMPB    73(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded71:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind73
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around74
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored75
+
+around74:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored75:
+	JMP done72
+
+kind73:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around77
+	VMOVDQU   Y4, (BX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ Y4, (BX)
+
+stored78:
+	JMP done72
+
+done72:
+	CMPB    72(CX), $0x00
+	JEQ     loaded79
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded79:
+	CMPB    73(CX), $0x00
+	JEQ     loaded80
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded80:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind82
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around83
+	VMOVDQU      X4, 32(BX)
+	VMOVDQU      X5, 48(BX)
+	JMP          stored84
+
+around83:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored84:
+	JMP done81
+
+kind82:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around86
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ Y4, 32(BX)
+
+stored87:
+	JMP done81
+
+done81:
+	CMPB    72(CX), $0x00
+	JEQ     loaded88
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded88:
+	CMPB    73(CX), $0x00
+	JEQ     loaded89
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded89:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind91
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around92
+	VMOVDQU      X4, 64(BX)
+	VMOVDQU      X5, 80(BX)
+	JMP          stored93
+
+around92:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored93:
+	JMP done90
+
+kind91:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around95
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored96
+
+around95:
+	VMOVNTDQ Y4, 64(BX)
+
+stored96:
+	JMP done90
+
+done90:
+	CMPB    72(CX), $0x00
+	JEQ     loaded97
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded97:
+	CMPB    73(CX), $0x00
+	JEQ     loaded98
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded98:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind100
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around101
+	VMOVDQU      X4, 96(BX)
+	VMOVDQU      X5, 112(BX)
+	JMP          stored102
+
+around101:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored102:
+	JMP done99
+
+kind100:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around104
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ Y4, 96(BX)
+
+stored105:
+	JMP done99
+
+done99:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block67
+
+blocks68:
+some106:
+	TESTQ   AX, AX
+	JLE     done107
+	CMPB    72(CX), $0x00
+	JEQ     loaded108
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded108:
+	CMPB    73(CX), $0x00
+	JEQ     loaded109
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded109:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind111
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around112
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored113
+
+around112:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored113:
+	JMP done110
+
+kind111:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   Y4, (BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Y4, (BX)
+
+stored116:
+	JMP done110
+
+done110:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some106
+
+done107:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8F32(n int, call *kernelCall)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	CMPB       272(CX), $0x00
+	JNE        kind8
+	VPMOVSXBW  (DX)(R11*1), X2
+	VPSLLW     $0x07, X2, X2
+	VPAND      all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
+	VPAND      all32_bf80bf80<>+0(SB), X2, X2
+	VPOR       X3, X2, X2
+	VCVTPH2PS  X2, Y2
+	VMULPS     all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW  8(DX)(R11*1), X3
+	VPSLLW     $0x07, X3, X3
+	VPAND      all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
+	VPAND      all32_bf80bf80<>+0(SB), X3, X3
+	VPOR       X4, X3, X3
+	VCVTPH2PS  X3, Y3
+	VMULPS     all32_43800000<>+0(SB), Y3, Y3
+	JMP        done7
+
+kind8:
+	VPMOVZXBW (DX)(R11*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done7
+
+done7:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y2, (BX)(R11*4)
+	VMOVDQU Y3, 32(BX)(R11*4)
+
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around10:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored11
+
+other2:
+step12:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned14
+	CMPQ  AX, $0x00000040
+	JLT   aligned14
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned14
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand16:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind18
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	JMP          done17
+
+kind18:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done17
+
+done17:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near20
+	CMPB   76(CX), $0x00
+	JNE    around21
+
+near20:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored22
+
+around21:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned14:
+turn23:
+	CMPQ AX, 104(CX)
+	JLT  turns25
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand26:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block24:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near27
+	PREFETCHT1 (DX)(R11*1)
+
+near27:
+	CMPB      272(CX), $0x00
+	JNE       kind29
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done28
+
+kind29:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done28
+
+done28:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around31
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	CMPB      272(CX), $0x00
+	JNE       kind34
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done33
+
+kind34:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done33
+
+done33:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around36
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored37
+
+around36:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored37:
+	CMPB      272(CX), $0x00
+	JNE       kind39
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done38
+
+kind39:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done38
+
+done38:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around41
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored42:
+	CMPB      272(CX), $0x00
+	JNE       kind44
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done43
+
+kind44:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done43
+
+done43:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around46
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored47
+
+around46:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored47:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block24
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn23
+
+turns25:
+	TESTQ AX, AX
+	JEQ   none48
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand49:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some50:
+	TESTQ DI, DI
+	JLE   done51
+	CMPQ  DI, $0x00000010
+	JGE   whole52
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole52:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near53
+	PREFETCHT1 (DX)(R11*1)
+
+near53:
+	CMPB      272(CX), $0x00
+	JNE       kind55
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done54
+
+kind55:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done54
+
+done54:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y3
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near57
+	CMPB   76(CX), $0x00
+	JNE    around58
+
+near57:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored59
+
+around58:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored59:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some50
+
+done51:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand49
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none48:
+	DECQ R8
+	JEQ  steps13
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step12
+
+steps13:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block61:
+	CMPQ       AX, $0x00000040
+	JLT        blocks62
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near63
+	PREFETCHT1 (DX)(R8*1)
+
+near63:
+	CMPB    72(CX), $0x00
+	JEQ     loaded64
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded64:
+	CMPB    73(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded65:
+	CMPB      272(CX), $0x00
+	JNE       kind67
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done66
+
+kind67:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done66
+
+done66:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around69
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored70
+
+around69:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored70:
+	CMPB    72(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded71:
+	CMPB    73(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded72:
+	CMPB      272(CX), $0x00
+	JNE       kind74
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done73
+
+kind74:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done73
+
+done73:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around76
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored77
+
+around76:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored77:
+	CMPB    72(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded78:
+	CMPB    73(CX), $0x00
+	JEQ     loaded79
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded79:
+	CMPB      272(CX), $0x00
+	JNE       kind81
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done80
+
+kind81:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done80
+
+done80:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around83
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored84
+
+around83:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored84:
+	CMPB    72(CX), $0x00
+	JEQ     loaded85
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded85:
+	CMPB    73(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded86:
+	CMPB      272(CX), $0x00
+	JNE       kind88
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done87
+
+kind88:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done87
+
+done87:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around90
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored91
+
+around90:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored91:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block61
+
+blocks62:
+some92:
+	TESTQ   AX, AX
+	JLE     done93
+	CMPB    72(CX), $0x00
+	JEQ     loaded94
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded94:
+	CMPB    73(CX), $0x00
+	JEQ     loaded95
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded95:
+	CMPB      272(CX), $0x00
+	JNE       kind97
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done96
+
+kind97:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done96
+
+done96:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around99
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored100:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some92
+
+done93:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8F64(n int, call *kernelCall)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	CMPB       272(CX), $0x00
+	JNE        kind8
+	VMOVD      (DX)(R11*1), X2
+	VPMOVSXBW  X2, X2
+	VPSLLW     $0x07, X2, X2
+	VPAND      all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
+	VPAND      all32_bf80bf80<>+0(SB), X2, X2
+	VPOR       X3, X2, X2
+	VCVTPH2PS  X2, X2
+	VMULPS     all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD  X2, Y2
+	VMOVD      4(DX)(R11*1), X3
+	VPMOVSXBW  X3, X3
+	VPSLLW     $0x07, X3, X3
+	VPAND      all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
+	VPAND      all32_bf80bf80<>+0(SB), X3, X3
+	VPOR       X4, X3, X3
+	VCVTPH2PS  X3, X3
+	VMULPS     all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD  X3, Y3
+	JMP        done7
+
+kind8:
+	VMOVD     (DX)(R11*1), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX)(R11*1), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done7
+
+done7:
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y2, (BX)(R11*8)
+	VMOVDQU Y3, 32(BX)(R11*8)
+
+stored11:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around10:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored11
+
+other2:
+step12:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned14
+	CMPQ  AX, $0x00000008
+	JLT   aligned14
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned14
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand16:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind18
+	VMOVD        (DX), X2
+	VPMOVSXBW    X2, X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, X2
+	VMULPS       all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD    X2, Y2
+	VMOVD        4(DX), X3
+	VPMOVSXBW    X3, X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, X3
+	VMULPS       all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD    X3, Y3
+	JMP          done17
+
+kind18:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done17
+
+done17:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y1
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near20
+	CMPB   76(CX), $0x00
+	JNE    around21
+
+near20:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored22
+
+around21:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored22:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand16
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned14:
+turn23:
+	CMPQ AX, 104(CX)
+	JLT  turns25
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand26:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block24:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near27
+	PREFETCHT1 (DX)(R11*1)
+
+near27:
+	CMPB      272(CX), $0x00
+	JNE       kind29
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done28
+
+kind29:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done28
+
+done28:
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around31
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored32:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block24
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn23
+
+turns25:
+	TESTQ AX, AX
+	JEQ   none33
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand34:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some35:
+	TESTQ DI, DI
+	JLE   done36
+	CMPQ  DI, $0x00000008
+	JGE   whole37
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole37:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near38
+	PREFETCHT1 (DX)(R11*1)
+
+near38:
+	CMPB      272(CX), $0x00
+	JNE       kind40
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done39
+
+kind40:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done39
+
+done39:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y3
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near42
+	CMPB   76(CX), $0x00
+	JNE    around43
+
+near42:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored44
+
+around43:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored44:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some35
+
+done36:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand34
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none33:
+	DECQ R8
+	JEQ  steps13
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step12
+
+steps13:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block46:
+	CMPQ       AX, $0x00000020
+	JLT        blocks47
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near48
+	PREFETCHT1 (DX)(R8*1)
+
+near48:
+	CMPB    72(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded49:
+	CMPB    73(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded50:
+	CMPB      272(CX), $0x00
+	JNE       kind52
+	VMOVD     (DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done51
+
+kind52:
+	VMOVD     (DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done51
+
+done51:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around54
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored55
+
+around54:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored55:
+	CMPB    72(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded56:
+	CMPB    73(CX), $0x00
+	JEQ     loaded57
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded57:
+	CMPB      272(CX), $0x00
+	JNE       kind59
+	VMOVD     8(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done58
+
+kind59:
+	VMOVD     8(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done58
+
+done58:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around61
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored62
+
+around61:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored62:
+	CMPB    72(CX), $0x00
+	JEQ     loaded63
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded63:
+	CMPB    73(CX), $0x00
+	JEQ     loaded64
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded64:
+	CMPB      272(CX), $0x00
+	JNE       kind66
+	VMOVD     16(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done65
+
+kind66:
+	VMOVD     16(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done65
+
+done65:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around68
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored69:
+	CMPB    72(CX), $0x00
+	JEQ     loaded70
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded70:
+	CMPB    73(CX), $0x00
+	JEQ     loaded71
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded71:
+	CMPB      272(CX), $0x00
+	JNE       kind73
+	VMOVD     24(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done72
+
+kind73:
+	VMOVD     24(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done72
+
+done72:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around75
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored76
+
+around75:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored76:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block46
+
+blocks47:
+some77:
+	TESTQ   AX, AX
+	JLE     done78
+	CMPB    72(CX), $0x00
+	JEQ     loaded79
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded79:
+	CMPB    73(CX), $0x00
+	JEQ     loaded80
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded80:
+	CMPB      272(CX), $0x00
+	JNE       kind82
+	VMOVD     (DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done81
+
+kind82:
+	VMOVD     (DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done81
+
+done81:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around84
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored85
+
+around84:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored85:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some77
+
+done78:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	CMPB       272(CX), $0x00
+	JNE        kind8
+	VPMOVSXBW  (DX)(R11*1), X2
+	VPSLLW     $0x07, X2, X2
+	VPAND      all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
+	VPAND      all32_bf80bf80<>+0(SB), X2, X2
+	VPOR       X3, X2, X2
+	VCVTPH2PS  X2, Y2
+	VMULPS     all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW  8(DX)(R11*1), X3
+	VPSLLW     $0x07, X3, X3
+	VPAND      all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
+	VPAND      all32_bf80bf80<>+0(SB), X3, X3
+	VPOR       X4, X3, X3
+	VCVTPH2PS  X3, Y3
+	VMULPS     all32_43800000<>+0(SB), Y3, Y3
+	JMP        done7
+
+kind8:
+	VPMOVZXBW (DX)(R11*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done7
+
+done7:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind11
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored13:
+	JMP done10
+
+kind11:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored16:
+	JMP done10
+
+done10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+around12:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored13
+
+around15:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored16
+
+other2:
+step17:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn21:
+	CMPQ AX, 104(CX)
+	JLT  turns23
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block22:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near25
+	PREFETCHT1 (DX)(R11*1)
+
+near25:
+	CMPB      272(CX), $0x00
+	JNE       kind27
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done26
+
+kind27:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done26
+
+done26:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind30
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored32:
+	JMP done29
+
+kind30:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   Y2, (BX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y2, (BX)
+
+stored35:
+	JMP done29
+
+done29:
+	CMPB      272(CX), $0x00
+	JNE       kind37
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done36
+
+kind37:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done36
+
+done36:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind40
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored42:
+	JMP done39
+
+kind40:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ Y2, 32(BX)
+
+stored45:
+	JMP done39
+
+done39:
+	CMPB      272(CX), $0x00
+	JNE       kind47
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done46
+
+kind47:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done46
+
+done46:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind50
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored52:
+	JMP done49
+
+kind50:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ Y2, 64(BX)
+
+stored55:
+	JMP done49
+
+done49:
+	CMPB      272(CX), $0x00
+	JNE       kind57
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done56
+
+kind57:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done56
+
+done56:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind60
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored62:
+	JMP done59
+
+kind60:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around64
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored65
+
+around64:
+	VMOVNTDQ Y2, 96(BX)
+
+stored65:
+	JMP done59
+
+done59:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block22
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand24
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn21
+
+turns23:
+	TESTQ AX, AX
+	JEQ   none66
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand67:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some68:
+	TESTQ DI, DI
+	JLE   done69
+	CMPQ  DI, $0x00000010
+	JGE   whole70
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole70:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near71
+	PREFETCHT1 (DX)(R11*1)
+
+near71:
+	CMPB      272(CX), $0x00
+	JNE       kind73
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done72
+
+kind73:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done72
+
+done72:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near77
+	CMPB      76(CX), $0x00
+	JNE       around78
+
+near77:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored79
+
+around78:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored79:
+	JMP done75
+
+kind76:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near81
+	CMPB      76(CX), $0x00
+	JNE       around82
+
+near81:
+	VMOVDQU Y2, (BX)
+	JMP     stored83
+
+around82:
+	VMOVNTDQ Y2, (BX)
+
+stored83:
+	JMP done75
+
+done75:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some68
+
+done69:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand67
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none66:
+	DECQ R8
+	JEQ  steps18
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step17
+
+steps18:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block85:
+	CMPQ       AX, $0x00000040
+	JLT        blocks86
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near87
+	PREFETCHT1 (DX)(R8*1)
+
+near87:
+	CMPB    72(CX), $0x00
+	JEQ     loaded88
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded88:
+	CMPB    73(CX), $0x00
+	JEQ     loaded89
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded89:
+	CMPB      272(CX), $0x00
+	JNE       kind91
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done90
+
+kind91:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done90
+
+done90:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind94
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around95
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored96
+
+around95:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored96:
+	JMP done93
+
+kind94:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around98
+	VMOVDQU   Y4, (BX)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ Y4, (BX)
+
+stored99:
+	JMP done93
+
+done93:
+	CMPB    72(CX), $0x00
+	JEQ     loaded100
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded100:
+	CMPB    73(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded101:
+	CMPB      272(CX), $0x00
+	JNE       kind103
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done102
+
+kind103:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done102
+
+done102:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind106
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around107
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored108:
+	JMP done105
+
+kind106:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around110
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ Y4, 32(BX)
+
+stored111:
+	JMP done105
+
+done105:
+	CMPB    72(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded112:
+	CMPB    73(CX), $0x00
+	JEQ     loaded113
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded113:
+	CMPB      272(CX), $0x00
+	JNE       kind115
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done114
+
+kind115:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done114
+
+done114:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind118
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around119
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored120:
+	JMP done117
+
+kind118:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around122
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Y4, 64(BX)
+
+stored123:
+	JMP done117
+
+done117:
+	CMPB    72(CX), $0x00
+	JEQ     loaded124
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded124:
+	CMPB    73(CX), $0x00
+	JEQ     loaded125
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded125:
+	CMPB      272(CX), $0x00
+	JNE       kind127
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done126
+
+kind127:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done126
+
+done126:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind130
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around131
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored132
+
+around131:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored132:
+	JMP done129
+
+kind130:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around134
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ Y4, 96(BX)
+
+stored135:
+	JMP done129
+
+done129:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block85
+
+blocks86:
+some136:
+	TESTQ   AX, AX
+	JLE     done137
+	CMPB    72(CX), $0x00
+	JEQ     loaded138
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded138:
+	CMPB    73(CX), $0x00
+	JEQ     loaded139
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded139:
+	CMPB      272(CX), $0x00
+	JNE       kind141
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done140
+
+kind141:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done140
+
+done140:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind144
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around145
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored146
+
+around145:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored146:
+	JMP done143
+
+kind144:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around148
+	VMOVDQU   Y4, (BX)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Y4, (BX)
+
+stored149:
+	JMP done143
+
+done143:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some121
+	JMP  some136
 
-done122:
+done137:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -16695,7 +18192,7 @@ last:
 
 // func dequantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -16706,25 +18203,105 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y2
+	VMOVUPS    32(DX)(R11*4), Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y2, (BX)(R11*4)
+	VMOVDQU    Y3, 32(BX)(R11*4)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*4), Y2
+	VMOVDQU Y2, (SP)
+	VMOVDQU 32(DX)(DI*4), Y2
+	VMOVDQU Y2, 32(SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned15
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned15
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned15
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand17:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	VMOVUPS      (DX), Y2
@@ -16734,27 +18311,27 @@ strand6:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near18
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around19
 
-near9:
+near18:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored20
 
-around7:
+around19:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored20:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -16762,28 +18339,28 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned4:
-turn10:
+aligned15:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand24:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block11:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near25:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -16791,16 +18368,16 @@ near14:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around26
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored16
+	JMP     stored27
 
-around15:
+around26:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored16:
+stored27:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -16808,16 +18385,16 @@ stored16:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around17
+	JNE     around28
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored18
+	JMP     stored29
 
-around17:
+around28:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored18:
+stored29:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -16825,16 +18402,16 @@ stored18:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around19
+	JNE     around30
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored20
+	JMP     stored31
 
-around19:
+around30:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored20:
+stored31:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -16842,58 +18419,58 @@ stored20:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around21
+	JNE     around32
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored22
+	JMP     stored33
 
-around21:
+around32:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored22:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block11
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn21
 
-turns12:
+turns23:
 	TESTQ AX, AX
-	JEQ   none23
+	JEQ   none34
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand24:
+strand35:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some25:
+some36:
 	TESTQ DI, DI
-	JLE   done26
+	JLE   done37
 	CMPQ  DI, $0x00000010
-	JGE   whole27
+	JGE   whole38
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole27:
+whole38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near39
 	PREFETCHT1 (DX)(R11*1)
 
-near28:
+near39:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -16901,26 +18478,26 @@ near28:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    78(CX), $0x00
-	JNE     near31
+	JNE     near40
 	CMPB    76(CX), $0x00
-	JNE     around29
+	JNE     around41
 
-near31:
+near40:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored30
+	JMP     stored42
 
-around29:
+around41:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored30:
+stored42:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some25
+	JMP  some36
 
-done26:
+done37:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -16931,22 +18508,22 @@ done26:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand24
+	JNE    strand35
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none23:
+none34:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -16960,30 +18537,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded47
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded36:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded48
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded37:
+loaded48:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -16991,28 +18568,28 @@ loaded37:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around38
+	JNE     around49
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored39
+	JMP     stored50
 
-around38:
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored39:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded51
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded40:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded52
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded41:
+loaded52:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -17020,28 +18597,28 @@ loaded41:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around42
+	JNE     around53
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored43
+	JMP     stored54
 
-around42:
+around53:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored43:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded55
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded44:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded56
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded45:
+loaded56:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -17049,28 +18626,28 @@ loaded45:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around46
+	JNE     around57
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored47
+	JMP     stored58
 
-around46:
+around57:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored47:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded59
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded48:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded60
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded49:
+loaded60:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -17078,39 +18655,39 @@ loaded49:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around50
+	JNE     around61
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored51
+	JMP     stored62
 
-around50:
+around61:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored51:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block44
 
-blocks34:
-some52:
+blocks45:
+some63:
 	TESTQ   AX, AX
-	JLE     done53
+	JLE     done64
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded65
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded66
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded66:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -17118,24 +18695,24 @@ loaded55:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around56
+	JNE     around67
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored57
+	JMP     stored68
 
-around56:
+around67:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored57:
+stored68:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some52
+	JMP  some63
 
-done53:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17153,7 +18730,7 @@ last:
 
 // func dequantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -17164,25 +18741,105 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y2
+	VMOVUPD    32(DX)(R11*8), Y3
+	VSUBPD     Y1, Y2, Y2
+	VSUBPD     Y1, Y3, Y3
+	VMULPD     Y0, Y2, Y2
+	VMULPD     Y0, Y3, Y3
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y2, (BX)(R11*8)
+	VMOVDQU    Y3, 32(BX)(R11*8)
+
+stored10:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*8), Y2
+	VMOVDQU Y2, (SP)
+	VMOVDQU 32(DX)(DI*8), Y2
+	VMOVDQU Y2, 32(SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-8, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned15
 	CMPQ  AX, $0x00000008
-	JLT   aligned4
+	JLT   aligned15
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned15
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand17:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	VMOVUPD      (DX), Y2
@@ -17192,27 +18849,27 @@ strand6:
 	VMULPD       Y0, Y2, Y2
 	VMULPD       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near18
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around19
 
-near9:
+near18:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored20
 
-around7:
+around19:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored20:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -17220,25 +18877,25 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*8), BX
 
-aligned4:
-turn10:
+aligned15:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand24:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block11:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 
-near14:
+near25:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -17246,58 +18903,58 @@ near14:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around26
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored16
+	JMP     stored27
 
-around15:
+around26:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored16:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block11
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn21
 
-turns12:
+turns23:
 	TESTQ AX, AX
-	JEQ   none17
+	JEQ   none28
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand18:
+strand29:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         AX, DI
 
-some19:
+some30:
 	TESTQ DI, DI
-	JLE   done20
+	JLE   done31
 	CMPQ  DI, $0x00000008
-	JGE   whole21
+	JGE   whole32
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
 	LEAQ  (BX)(DI*8), BX
 	MOVQ  $0x00000008, DI
 
-whole21:
+whole32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 
-near22:
+near33:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -17305,26 +18962,26 @@ near22:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    78(CX), $0x00
-	JNE     near25
+	JNE     near34
 	CMPB    76(CX), $0x00
-	JNE     around23
+	JNE     around35
 
-near25:
+near34:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored24
+	JMP     stored36
 
-around23:
+around35:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored24:
+stored36:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some19
+	JMP  some30
 
-done20:
+done31:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -17335,22 +18992,22 @@ done20:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand18
+	JNE    strand29
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none17:
+none28:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -17364,30 +19021,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block38:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks39
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded41
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded30:
+loaded41:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded42
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded31:
+loaded42:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -17395,28 +19052,28 @@ loaded31:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around32
+	JNE     around43
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored33
+	JMP     stored44
 
-around32:
+around43:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored33:
+stored44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded45
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded34:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded46
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded35:
+loaded46:
 	VMOVUPD 64(DX), Y4
 	VMOVUPD 96(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -17424,28 +19081,28 @@ loaded35:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around36
+	JNE     around47
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored37
+	JMP     stored48
 
-around36:
+around47:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored37:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded49
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded38:
+loaded49:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded50
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded39:
+loaded50:
 	VMOVUPD 128(DX), Y4
 	VMOVUPD 160(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -17453,28 +19110,28 @@ loaded39:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around40
+	JNE     around51
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored41
+	JMP     stored52
 
-around40:
+around51:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored41:
+stored52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded53
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded42:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded54
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded43:
+loaded54:
 	VMOVUPD 192(DX), Y4
 	VMOVUPD 224(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -17482,39 +19139,39 @@ loaded43:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around44
+	JNE     around55
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored45
+	JMP     stored56
 
-around44:
+around55:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored45:
+stored56:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block38
 
-blocks28:
-some46:
+blocks39:
+some57:
 	TESTQ   AX, AX
-	JLE     done47
+	JLE     done58
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded59
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded48:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded60
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded49:
+loaded60:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -17522,24 +19179,24 @@ loaded49:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around50
+	JNE     around61
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored51
+	JMP     stored62
 
-around50:
+around61:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored51:
+stored62:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some46
+	JMP  some57
 
-done47:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17557,7 +19214,7 @@ last:
 
 // func dequantizeAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $32-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -17568,30 +19225,110 @@ TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VCVTPH2PS  (DX)(R11*2), Y2
+	VCVTPH2PS  16(DX)(R11*2), Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	VCVTPS2PH  $0x00, Y2, X2
+	VCVTPS2PH  $0x00, Y3, X3
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X2, (BX)(R11*2)
+	VMOVDQU    X3, 16(BX)(R11*2)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn6:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand20:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near21:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -17601,16 +19338,16 @@ near10:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around22
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored12
+	JMP       stored23
 
-around11:
+around22:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored12:
+stored23:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -17620,16 +19357,16 @@ stored12:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored14:
+stored25:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -17639,16 +19376,16 @@ stored14:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around26
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored16
+	JMP       stored27
 
-around15:
+around26:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored16:
+stored27:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -17658,58 +19395,58 @@ stored16:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around28
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored18
+	JMP       stored29
 
-around17:
+around28:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored18:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn17
 
-turns8:
+turns19:
 	TESTQ AX, AX
-	JEQ   none19
+	JEQ   none30
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand20:
+strand31:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some21:
+some32:
 	TESTQ DI, DI
-	JLE   done22
+	JLE   done33
 	CMPQ  DI, $0x00000010
-	JGE   whole23
+	JGE   whole34
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole23:
+whole34:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near24
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near24:
+near35:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -17719,26 +19456,26 @@ near24:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near27
+	JNE       near36
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 
-near27:
+near36:
 	VMOVDQU X2, (BX)
 	VMOVDQU X3, 16(BX)
-	JMP     stored26
+	JMP     stored38
 
-around25:
+around37:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored26:
+stored38:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some21
+	JMP  some32
 
-done22:
+done33:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -17749,22 +19486,22 @@ done22:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand20
+	JNE    strand31
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none19:
+none30:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -17778,28 +19515,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near31:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded32:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded33:
+loaded44:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -17809,28 +19546,28 @@ loaded33:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around45
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored35
+	JMP       stored46
 
-around34:
+around45:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored35:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded47
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded36:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded48
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded37:
+loaded48:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -17840,28 +19577,28 @@ loaded37:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around49
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored39
+	JMP       stored50
 
-around38:
+around49:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored39:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded51
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded40:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded52
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded41:
+loaded52:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -17871,28 +19608,28 @@ loaded41:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around53
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored43
+	JMP       stored54
 
-around42:
+around53:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored43:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded44:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded56
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded45:
+loaded56:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -17902,39 +19639,39 @@ loaded45:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around57
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored47
+	JMP       stored58
 
-around46:
+around57:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored47:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block40
 
-blocks30:
-some48:
+blocks41:
+some59:
 	TESTQ   AX, AX
-	JLE     done49
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded50:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded51:
+loaded62:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -17944,24 +19681,24 @@ loaded51:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around63
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored53
+	JMP       stored64
 
-around52:
+around63:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored53:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some48
+	JMP  some59
 
-done49:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17979,7 +19716,7 @@ last:
 
 // func dequantizeAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $32-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -17990,30 +19727,121 @@ TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VMOVDQU    (DX)(R11*2), Y3
+	VPSLLD     $0x10, Y3, Y2
+	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
+	VSUBPS     Y1, Y2, Y2
+	VSUBPS     Y1, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y0, Y3, Y3
+	VPSRLD     $0x10, Y2, Y4
+	VPAND      all32_1<>+0(SB), Y4, Y4
+	VPADDD     Y2, Y4, Y4
+	VPADDD     all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD     $0x10, Y3, Y5
+	VPAND      all32_1<>+0(SB), Y5, Y5
+	VPADDD     Y3, Y5, Y5
+	VPADDD     all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS     $0x03, Y2, Y2, Y2
+	VCMPPS     $0x03, Y3, Y3, Y3
+	VBLENDVPS  Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS  Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD     $0x10, Y4, Y2
+	VPBLENDW   $0xaa, Y5, Y2, Y2
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y2, (BX)(R11*2)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn6:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand20:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block7:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near21:
 	VMOVDQU   (DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -18036,14 +19864,14 @@ near10:
 	VPSRLD    $0x10, Y4, Y2
 	VPBLENDW  $0xaa, Y5, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around22
 	VMOVDQU   Y2, (BX)
-	JMP       stored12
+	JMP       stored23
 
-around11:
+around22:
 	VMOVNTDQ Y2, (BX)
 
-stored12:
+stored23:
 	VMOVDQU   32(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -18066,14 +19894,14 @@ stored12:
 	VPSRLD    $0x10, Y4, Y2
 	VPBLENDW  $0xaa, Y5, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ Y2, 32(BX)
 
-stored14:
+stored25:
 	VMOVDQU   64(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -18096,14 +19924,14 @@ stored14:
 	VPSRLD    $0x10, Y4, Y2
 	VPBLENDW  $0xaa, Y5, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around26
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored16
+	JMP       stored27
 
-around15:
+around26:
 	VMOVNTDQ Y2, 64(BX)
 
-stored16:
+stored27:
 	VMOVDQU   96(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -18126,56 +19954,56 @@ stored16:
 	VPSRLD    $0x10, Y4, Y2
 	VPBLENDW  $0xaa, Y5, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around28
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored18
+	JMP       stored29
 
-around17:
+around28:
 	VMOVNTDQ Y2, 96(BX)
 
-stored18:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block7
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn17
 
-turns8:
+turns19:
 	TESTQ AX, AX
-	JEQ   none19
+	JEQ   none30
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand20:
+strand31:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some21:
+some32:
 	TESTQ DI, DI
-	JLE   done22
+	JLE   done33
 	CMPQ  DI, $0x00000010
-	JGE   whole23
+	JGE   whole34
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole23:
+whole34:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near24
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near24:
+near35:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -18201,24 +20029,24 @@ near24:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near27
+	JNE       near36
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 
-near27:
+near36:
 	VMOVDQU Y2, (BX)
-	JMP     stored26
+	JMP     stored38
 
-around25:
+around37:
 	VMOVNTDQ Y2, (BX)
 
-stored26:
+stored38:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some21
+	JMP  some32
 
-done22:
+done33:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -18229,22 +20057,22 @@ done22:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand20
+	JNE    strand31
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none19:
+none30:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -18258,28 +20086,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks41
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near42
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near31:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded32:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded44
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded33:
+loaded44:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -18305,26 +20133,26 @@ loaded33:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around45
 	VMOVDQU   Y4, (BX)
-	JMP       stored35
+	JMP       stored46
 
-around34:
+around45:
 	VMOVNTDQ Y4, (BX)
 
-stored35:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded47
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded36:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded48
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded37:
+loaded48:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -18350,26 +20178,26 @@ loaded37:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around49
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored39
+	JMP       stored50
 
-around38:
+around49:
 	VMOVNTDQ Y4, 32(BX)
 
-stored39:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded51
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded40:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded52
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded41:
+loaded52:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -18395,26 +20223,26 @@ loaded41:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around53
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored43
+	JMP       stored54
 
-around42:
+around53:
 	VMOVNTDQ Y4, 64(BX)
 
-stored43:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded44:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded56
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded45:
+loaded56:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -18440,37 +20268,37 @@ loaded45:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around57
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored47
+	JMP       stored58
 
-around46:
+around57:
 	VMOVNTDQ Y4, 96(BX)
 
-stored47:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block40
 
-blocks30:
-some48:
+blocks41:
+some59:
 	TESTQ   AX, AX
-	JLE     done49
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded50:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded62
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded51:
+loaded62:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -18496,22 +20324,22 @@ loaded51:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around63
 	VMOVDQU   Y4, (BX)
-	JMP       stored53
+	JMP       stored64
 
-around52:
+around63:
 	VMOVNTDQ Y4, (BX)
 
-stored53:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some48
+	JMP  some59
 
-done49:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -8149,20 +8149,20 @@ done25:
 	VMULPS   Y0, Y3, Y2
 	VMULPS   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near32
+	JNE      near30
 	CMPB     76(CX), $0x00
-	JNE      around30
+	JNE      around31
 
-near32:
+near30:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored31
+	JMP     stored32
 
-around30:
+around31:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored31:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -8679,20 +8679,20 @@ done23:
 	VMULPS   Y0, Y3, Y2
 	VMULPS   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near28
+	JNE      near26
 	CMPB     76(CX), $0x00
-	JNE      around26
+	JNE      around27
 
-near28:
+near26:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored27
+	JMP     stored28
 
-around26:
+around27:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored27:
+stored28:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
@@ -9132,20 +9132,20 @@ near19:
 	VMULPS       Y0, Y3, Y2
 	VMULPS       Y0, Y4, Y3
 	CMPB         78(CX), $0x00
-	JNE          near22
+	JNE          near20
 	CMPB         76(CX), $0x00
-	JNE          around20
+	JNE          around21
 
-near22:
+near20:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored21
+	JMP     stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -9676,20 +9676,20 @@ done25:
 	VMULPD   Y0, Y3, Y2
 	VMULPD   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near32
+	JNE      near30
 	CMPB     76(CX), $0x00
-	JNE      around30
+	JNE      around31
 
-near32:
+near30:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored31
+	JMP     stored32
 
-around30:
+around31:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored31:
+stored32:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -10222,20 +10222,20 @@ done23:
 	VMULPD   Y0, Y3, Y2
 	VMULPD   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near28
+	JNE      near26
 	CMPB     76(CX), $0x00
-	JNE      around26
+	JNE      around27
 
-near28:
+near26:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored27
+	JMP     stored28
 
-around26:
+around27:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored27:
+stored28:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -10639,20 +10639,20 @@ near19:
 	VMULPD    Y0, Y3, Y2
 	VMULPD    Y0, Y4, Y3
 	CMPB      78(CX), $0x00
-	JNE       near22
+	JNE       near20
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around21
 
-near22:
+near20:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored21
+	JMP     stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $+64, SI
@@ -11188,20 +11188,20 @@ done36:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near45
+	JNE       near43
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around44
 
-near45:
+near43:
 	VMOVDQU X2, (SI)
 	VMOVDQU X3, 16(SI)
-	JMP     stored44
+	JMP     stored45
 
-around43:
+around44:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored44:
+stored45:
 	JMP done41
 
 kind42:
@@ -11222,18 +11222,18 @@ kind42:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near49
+	JNE       near47
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 
-near49:
+near47:
 	VMOVDQU Y2, (SI)
-	JMP     stored48
+	JMP     stored49
 
-around47:
+around48:
 	VMOVNTDQ Y2, (SI)
 
-stored48:
+stored49:
 	JMP done41
 
 done41:
@@ -11904,20 +11904,20 @@ done34:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near41
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around40
 
-near41:
+near39:
 	VMOVDQU X2, (SI)
 	VMOVDQU X3, 16(SI)
-	JMP     stored40
+	JMP     stored41
 
-around39:
+around40:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored40:
+stored41:
 	JMP done37
 
 kind38:
@@ -11938,18 +11938,18 @@ kind38:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near45
+	JNE       near43
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around44
 
-near45:
+near43:
 	VMOVDQU Y2, (SI)
-	JMP     stored44
+	JMP     stored45
 
-around43:
+around44:
 	VMOVNTDQ Y2, (SI)
 
-stored44:
+stored45:
 	JMP done37
 
 done37:
@@ -12553,20 +12553,20 @@ done28:
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	CMPB         78(CX), $0x00
-	JNE          near35
+	JNE          near33
 	CMPB         76(CX), $0x00
-	JNE          around33
+	JNE          around34
 
-near35:
+near33:
 	VMOVDQU X2, (SI)
 	VMOVDQU X3, 16(SI)
-	JMP     stored34
+	JMP     stored35
 
-around33:
+around34:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored34:
+stored35:
 	JMP done31
 
 kind32:
@@ -12587,18 +12587,18 @@ kind32:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near39
+	JNE       near37
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 
-near39:
+near37:
 	VMOVDQU Y2, (SI)
-	JMP     stored38
+	JMP     stored39
 
-around37:
+around38:
 	VMOVNTDQ Y2, (SI)
 
-stored38:
+stored39:
 	JMP done31
 
 done31:
@@ -13107,20 +13107,20 @@ near19:
 	VMULPS   Y0, Y3, Y2
 	VMULPS   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near22
+	JNE      near20
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around21
 
-near22:
+near20:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored21
+	JMP     stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13494,20 +13494,20 @@ near19:
 	VMULPD   Y0, Y3, Y2
 	VMULPD   Y0, Y4, Y3
 	CMPB     78(CX), $0x00
-	JNE      near22
+	JNE      near20
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around21
 
-near22:
+near20:
 	VMOVDQU Y2, (SI)
 	VMOVDQU Y3, 32(SI)
-	JMP     stored21
+	JMP     stored22
 
-around20:
+around21:
 	VMOVNTDQ Y2, (SI)
 	VMOVNTDQ Y3, 32(SI)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13972,20 +13972,20 @@ done34:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near41
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around40
 
-near41:
+near39:
 	VMOVDQU X2, (SI)
 	VMOVDQU X3, 16(SI)
-	JMP     stored40
+	JMP     stored41
 
-around39:
+around40:
 	VMOVNTDQ X2, (SI)
 	VMOVNTDQ X3, 16(SI)
 
-stored40:
+stored41:
 	JMP done37
 
 kind38:
@@ -14006,18 +14006,18 @@ kind38:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near45
+	JNE       near43
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around44
 
-near45:
+near43:
 	VMOVDQU Y2, (SI)
-	JMP     stored44
+	JMP     stored45
 
-around43:
+around44:
 	VMOVNTDQ Y2, (SI)
 
-stored44:
+stored45:
 	JMP done37
 
 done37:

@@ -1175,7 +1175,7 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeBackwardInputAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1185,52 +1185,129 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y1
+	VMOVUPS    32(DX)(R11*4), Y2
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y0, Y2, Y2
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y1, (BX)(R11*4)
+	VMOVDQU    Y2, 32(BX)(R11*4)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, R8
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ R8, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*4), Y1
+	VMOVDQU Y1, (SP)
+	VMOVDQU 32(DX)(R8*4), Y1
+	VMOVDQU Y1, 32(SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y1, (BX)(R11*4)
+	VMOVNTDQ Y2, 32(BX)(R11*4)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-4, R8, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned15
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned15
 	MOVQ  BX, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x02, R8
 	TESTQ R8, R8
-	JEQ   aligned4
+	JEQ   aligned15
 	SUBQ  R8, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand17:
 	VBROADCASTSS (R10), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near18
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around19
 
-near9:
+near18:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored20
 
-around7:
+around19:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored20:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1238,153 +1315,153 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(R8*4), BX
 
-aligned4:
-turn10:
+aligned15:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand24:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block11:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near14:
+near25:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around26
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored16
+	JMP     stored27
 
-around15:
+around26:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored16:
+stored27:
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 96(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around17
+	JNE     around28
 	VMOVDQU Y1, 64(BX)
 	VMOVDQU Y2, 96(BX)
-	JMP     stored18
+	JMP     stored29
 
-around17:
+around28:
 	VMOVNTDQ Y1, 64(BX)
 	VMOVNTDQ Y2, 96(BX)
 
-stored18:
+stored29:
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 160(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around19
+	JNE     around30
 	VMOVDQU Y1, 128(BX)
 	VMOVDQU Y2, 160(BX)
-	JMP     stored20
+	JMP     stored31
 
-around19:
+around30:
 	VMOVNTDQ Y1, 128(BX)
 	VMOVNTDQ Y2, 160(BX)
 
-stored20:
+stored31:
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 224(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around21
+	JNE     around32
 	VMOVDQU Y1, 192(BX)
 	VMOVDQU Y2, 224(BX)
-	JMP     stored22
+	JMP     stored33
 
-around21:
+around32:
 	VMOVNTDQ Y1, 192(BX)
 	VMOVNTDQ Y2, 224(BX)
 
-stored22:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block11
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn21
 
-turns12:
+turns23:
 	TESTQ AX, AX
-	JEQ   none23
+	JEQ   none34
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand24:
+strand35:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some25:
+some36:
 	TESTQ R8, R8
-	JLE   done26
+	JLE   done37
 	CMPQ  R8, $0x00000010
-	JGE   whole27
+	JGE   whole38
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*4), DX
 	LEAQ  (BX)(R8*4), BX
 	MOVQ  $0x00000010, R8
 
-whole27:
+whole38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near39
 	PREFETCHT1 (DX)(R11*1)
 
-near28:
+near39:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    78(CX), $0x00
-	JNE     near31
+	JNE     near40
 	CMPB    76(CX), $0x00
-	JNE     around29
+	JNE     around41
 
-near31:
+near40:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored30
+	JMP     stored42
 
-around29:
+around41:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored30:
+stored42:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, R8
-	JMP  some25
+	JMP  some36
 
-done26:
+done37:
 	IMUL3Q $0x04, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -1395,22 +1472,22 @@ done26:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand24
+	JNE    strand35
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none23:
+none34:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -1422,140 +1499,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks45
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near35
+	JEQ        near46
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near35:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded47
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded36:
+loaded47:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around37
+	JNE     around48
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored38
+	JMP     stored49
 
-around37:
+around48:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored38:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded50
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded39:
+loaded50:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around40
+	JNE     around51
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored41
+	JMP     stored52
 
-around40:
+around51:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored41:
+stored52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded53
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded42:
+loaded53:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around43
+	JNE     around54
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored44
+	JMP     stored55
 
-around43:
+around54:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored44:
+stored55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded56
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded45:
+loaded56:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around46
+	JNE     around57
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored47
+	JMP     stored58
 
-around46:
+around57:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored47:
+stored58:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block44
 
-blocks34:
-some48:
+blocks45:
+some59:
 	TESTQ   AX, AX
-	JLE     done49
+	JLE     done60
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded61
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded50:
+loaded61:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around51
+	JNE     around62
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored52
+	JMP     stored63
 
-around51:
+around62:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored52:
+stored63:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some48
+	JMP  some59
 
-done49:
+done60:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1572,7 +1649,7 @@ last:
 
 // func dequantizeBackwardInputAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1582,52 +1659,129 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x00000007, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -8(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y0
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y1
+	VMOVUPD    32(DX)(R11*8), Y2
+	VMULPD     Y0, Y1, Y1
+	VMULPD     Y0, Y2, Y2
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y1, (BX)(R11*8)
+	VMOVDQU    Y2, 32(BX)(R11*8)
+
+stored10:
+	ADDQ $0x00000008, R11
+	CMPQ R11, R8
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ R8, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ DI
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*8), Y1
+	VMOVDQU Y1, (SP)
+	VMOVDQU 32(DX)(R8*8), Y1
+	VMOVDQU Y1, 32(SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y1, (BX)(R11*8)
+	VMOVNTDQ Y2, 32(BX)(R11*8)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-8, R8, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned15
 	CMPQ  AX, $0x00000008
-	JLT   aligned4
+	JLT   aligned15
 	MOVQ  BX, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x03, R8
 	TESTQ R8, R8
-	JEQ   aligned4
+	JEQ   aligned15
 	SUBQ  R8, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand17:
 	VBROADCASTSD (R10), Y0
 	VMOVUPD      (DX), Y1
 	VMOVUPD      32(DX), Y2
 	VMULPD       Y0, Y1, Y1
 	VMULPD       Y0, Y2, Y0
 	CMPB         78(CX), $0x00
-	JNE          near9
+	JNE          near18
 	CMPB         76(CX), $0x00
-	JNE          around7
+	JNE          around19
 
-near9:
+near18:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored8
+	JMP     stored20
 
-around7:
+around19:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored8:
+stored20:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand17
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1635,105 +1789,105 @@ stored8:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(R8*8), BX
 
-aligned4:
-turn10:
+aligned15:
+turn21:
 	CMPQ AX, 104(CX)
-	JLT  turns12
+	JLT  turns23
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand13:
+strand24:
 	VBROADCASTSD (R10), Y0
 	MOVQ         104(CX), R8
 
-block11:
+block22:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near14
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 
-near14:
+near25:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around26
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored16
+	JMP     stored27
 
-around15:
+around26:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored16:
+stored27:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JNE  block11
+	JNE  block22
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand24
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn10
+	JMP  turn21
 
-turns12:
+turns23:
 	TESTQ AX, AX
-	JEQ   none17
+	JEQ   none28
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand18:
+strand29:
 	VBROADCASTSD (R10), Y0
 	MOVQ         AX, R8
 
-some19:
+some30:
 	TESTQ R8, R8
-	JLE   done20
+	JLE   done31
 	CMPQ  R8, $0x00000008
-	JGE   whole21
+	JGE   whole32
 	SUBQ  $0x00000008, R8
 	LEAQ  (DX)(R8*8), DX
 	LEAQ  (BX)(R8*8), BX
 	MOVQ  $0x00000008, R8
 
-whole21:
+whole32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 
-near22:
+near33:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    78(CX), $0x00
-	JNE     near25
+	JNE     near34
 	CMPB    76(CX), $0x00
-	JNE     around23
+	JNE     around35
 
-near25:
+near34:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored24
+	JMP     stored36
 
-around23:
+around35:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored24:
+stored36:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JMP  some19
+	JMP  some30
 
-done20:
+done31:
 	IMUL3Q $0x08, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -1744,22 +1898,22 @@ done20:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand18
+	JNE    strand29
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none17:
+none28:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -1771,140 +1925,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block38:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks39
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near29
+	JEQ        near40
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near29:
+near40:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded41
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded30:
+loaded41:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around31
+	JNE     around42
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored32
+	JMP     stored43
 
-around31:
+around42:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored32:
+stored43:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded44
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded33:
+loaded44:
 	VMOVUPD 64(DX), Y2
 	VMOVUPD 96(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around34
+	JNE     around45
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored35
+	JMP     stored46
 
-around34:
+around45:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored35:
+stored46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded47
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded36:
+loaded47:
 	VMOVUPD 128(DX), Y2
 	VMOVUPD 160(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around37
+	JNE     around48
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored38
+	JMP     stored49
 
-around37:
+around48:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored38:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded50
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded39:
+loaded50:
 	VMOVUPD 192(DX), Y2
 	VMOVUPD 224(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around40
+	JNE     around51
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored41
+	JMP     stored52
 
-around40:
+around51:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored41:
+stored52:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block38
 
-blocks28:
-some42:
+blocks39:
+some53:
 	TESTQ   AX, AX
-	JLE     done43
+	JLE     done54
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded55
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded44:
+loaded55:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around45
+	JNE     around56
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored46
+	JMP     stored57
 
-around45:
+around56:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored46:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  some42
+	JMP  some53
 
-done43:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1921,7 +2075,7 @@ last:
 
 // func dequantizeBackwardInputAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, MMX+
-TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $32-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1931,29 +2085,106 @@ TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VCVTPH2PS  (DX)(R11*2), Y1
+	VCVTPH2PS  16(DX)(R11*2), Y2
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y0, Y2, Y2
+	VCVTPS2PH  $0x00, Y1, X1
+	VCVTPS2PH  $0x00, Y2, X2
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X1, (BX)(R11*2)
+	VMOVDQU    X2, 16(BX)(R11*2)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, R8
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ R8, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*2), Y1
+	VMOVDQU Y1, (SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ X1, (BX)(R11*2)
+	VMOVNTDQ X2, 16(BX)(R11*2)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-2, R8, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn6:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand20:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block7:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near21:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1961,16 +2192,16 @@ near10:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around22
 	VMOVDQU   X1, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored12
+	JMP       stored23
 
-around11:
+around22:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored12:
+stored23:
 	VCVTPH2PS 32(DX), Y1
 	VCVTPH2PS 48(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1978,16 +2209,16 @@ stored12:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   X1, 32(BX)
 	VMOVDQU   X2, 48(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ X1, 32(BX)
 	VMOVNTDQ X2, 48(BX)
 
-stored14:
+stored25:
 	VCVTPH2PS 64(DX), Y1
 	VCVTPH2PS 80(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1995,16 +2226,16 @@ stored14:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around26
 	VMOVDQU   X1, 64(BX)
 	VMOVDQU   X2, 80(BX)
-	JMP       stored16
+	JMP       stored27
 
-around15:
+around26:
 	VMOVNTDQ X1, 64(BX)
 	VMOVNTDQ X2, 80(BX)
 
-stored16:
+stored27:
 	VCVTPH2PS 96(DX), Y1
 	VCVTPH2PS 112(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2012,57 +2243,57 @@ stored16:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around28
 	VMOVDQU   X1, 96(BX)
 	VMOVDQU   X2, 112(BX)
-	JMP       stored18
+	JMP       stored29
 
-around17:
+around28:
 	VMOVNTDQ X1, 96(BX)
 	VMOVNTDQ X2, 112(BX)
 
-stored18:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block7
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn17
 
-turns8:
+turns19:
 	TESTQ AX, AX
-	JEQ   none19
+	JEQ   none30
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand20:
+strand31:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some21:
+some32:
 	TESTQ R8, R8
-	JLE   done22
+	JLE   done33
 	CMPQ  R8, $0x00000010
-	JGE   whole23
+	JGE   whole34
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	MOVQ  $0x00000010, R8
 
-whole23:
+whole34:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near24
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near24:
+near35:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2070,26 +2301,26 @@ near24:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      78(CX), $0x00
-	JNE       near27
+	JNE       near36
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 
-near27:
+near36:
 	VMOVDQU X1, (BX)
 	VMOVDQU X2, 16(BX)
-	JMP     stored26
+	JMP     stored38
 
-around25:
+around37:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored26:
+stored38:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8
-	JMP  some21
+	JMP  some32
 
-done22:
+done33:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2100,22 +2331,22 @@ done22:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand20
+	JNE    strand31
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none19:
+none30:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -2127,22 +2358,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks41
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near31
+	JEQ        near42
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near31:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded32:
+loaded43:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2150,22 +2381,22 @@ loaded32:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around44
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored34
+	JMP       stored45
 
-around33:
+around44:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored34:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded46
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded35:
+loaded46:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2173,22 +2404,22 @@ loaded35:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around47
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored37
+	JMP       stored48
 
-around36:
+around47:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored37:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded49
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded38:
+loaded49:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2196,22 +2427,22 @@ loaded38:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around50
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored40
+	JMP       stored51
 
-around39:
+around50:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored40:
+stored51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded52
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded52:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2219,32 +2450,32 @@ loaded41:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around53
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored43
+	JMP       stored54
 
-around42:
+around53:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored43:
+stored54:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block40
 
-blocks30:
-some44:
+blocks41:
+some55:
 	TESTQ   AX, AX
-	JLE     done45
+	JLE     done56
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded46:
+loaded57:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2252,23 +2483,23 @@ loaded46:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around58
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored48
+	JMP       stored59
 
-around47:
+around58:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored48:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some44
+	JMP  some55
 
-done45:
+done56:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2285,7 +2516,7 @@ last:
 
 // func dequantizeBackwardInputAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $32-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -2295,29 +2526,117 @@ TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near3
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-step2:
+near3:
+	LEAQ -16(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSS (SI), Y0
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VMOVDQU    (DX)(R11*2), Y2
+	VPSLLD     $0x10, Y2, Y1
+	VPAND      all32_ffff0000<>+0(SB), Y2, Y2
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y0, Y2, Y2
+	VPSRLD     $0x10, Y1, Y3
+	VPAND      all32_1<>+0(SB), Y3, Y3
+	VPADDD     Y1, Y3, Y3
+	VPADDD     all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD     $0x10, Y2, Y4
+	VPAND      all32_1<>+0(SB), Y4, Y4
+	VPADDD     Y2, Y4, Y4
+	VPADDD     all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS     $0x03, Y1, Y1, Y1
+	VCMPPS     $0x03, Y2, Y2, Y2
+	VBLENDVPS  Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS  Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD     $0x10, Y3, Y1
+	VPBLENDW   $0xaa, Y4, Y1, Y1
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    Y1, (BX)(R11*2)
+
+stored10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, R8
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ R8, R11
+	CMPB 274(CX), $0x00
+	JNE  ends11
+
+end12:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*2), Y1
+	VMOVDQU Y1, (SP)
+	JMP     kept8
+
+around9:
+	VMOVNTDQ Y1, (BX)(R11*2)
+	JMP      stored10
+
+ends11:
+	IMUL3Q $-2, R8, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end12
+
+other2:
+step13:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn6:
+turn17:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns19
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand20:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block7:
+block18:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near10:
+near21:
 	VMOVDQU   (DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2338,14 +2657,14 @@ near10:
 	VPSRLD    $0x10, Y3, Y1
 	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around22
 	VMOVDQU   Y1, (BX)
-	JMP       stored12
+	JMP       stored23
 
-around11:
+around22:
 	VMOVNTDQ Y1, (BX)
 
-stored12:
+stored23:
 	VMOVDQU   32(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2366,14 +2685,14 @@ stored12:
 	VPSRLD    $0x10, Y3, Y1
 	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around24
 	VMOVDQU   Y1, 32(BX)
-	JMP       stored14
+	JMP       stored25
 
-around13:
+around24:
 	VMOVNTDQ Y1, 32(BX)
 
-stored14:
+stored25:
 	VMOVDQU   64(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2394,14 +2713,14 @@ stored14:
 	VPSRLD    $0x10, Y3, Y1
 	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around26
 	VMOVDQU   Y1, 64(BX)
-	JMP       stored16
+	JMP       stored27
 
-around15:
+around26:
 	VMOVNTDQ Y1, 64(BX)
 
-stored16:
+stored27:
 	VMOVDQU   96(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2422,55 +2741,55 @@ stored16:
 	VPSRLD    $0x10, Y3, Y1
 	VPBLENDW  $0xaa, Y4, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around28
 	VMOVDQU   Y1, 96(BX)
-	JMP       stored18
+	JMP       stored29
 
-around17:
+around28:
 	VMOVNTDQ Y1, 96(BX)
 
-stored18:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block7
+	JNE  block18
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand20
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn17
 
-turns8:
+turns19:
 	TESTQ AX, AX
-	JEQ   none19
+	JEQ   none30
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand20:
+strand31:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some21:
+some32:
 	TESTQ R8, R8
-	JLE   done22
+	JLE   done33
 	CMPQ  R8, $0x00000010
-	JGE   whole23
+	JGE   whole34
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	MOVQ  $0x00000010, R8
 
-whole23:
+whole34:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near24
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near24:
+near35:
 	VPMOVZXWD (DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 16(DX), Y2
@@ -2494,24 +2813,24 @@ near24:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      78(CX), $0x00
-	JNE       near27
+	JNE       near36
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around37
 
-near27:
+near36:
 	VMOVDQU Y1, (BX)
-	JMP     stored26
+	JMP     stored38
 
-around25:
+around37:
 	VMOVNTDQ Y1, (BX)
 
-stored26:
+stored38:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8
-	JMP  some21
+	JMP  some32
 
-done22:
+done33:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2522,22 +2841,22 @@ done22:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand20
+	JNE    strand31
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none19:
+none30:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps14
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step13
 
-steps3:
+steps14:
 	VZEROUPPER
 	RET
 
@@ -2549,22 +2868,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block40:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks41
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near31
+	JEQ        near42
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near31:
+near42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded43
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded32:
+loaded43:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2588,20 +2907,20 @@ loaded32:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around44
 	VMOVDQU   Y2, (BX)
-	JMP       stored34
+	JMP       stored45
 
-around33:
+around44:
 	VMOVNTDQ Y2, (BX)
 
-stored34:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded46
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded35:
+loaded46:
 	VPMOVZXWD 32(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -2625,20 +2944,20 @@ loaded35:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around47
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored37
+	JMP       stored48
 
-around36:
+around47:
 	VMOVNTDQ Y2, 32(BX)
 
-stored37:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded49
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded38:
+loaded49:
 	VPMOVZXWD 64(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -2662,20 +2981,20 @@ loaded38:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around50
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored40
+	JMP       stored51
 
-around39:
+around50:
 	VMOVNTDQ Y2, 64(BX)
 
-stored40:
+stored51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded52
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded41:
+loaded52:
 	VPMOVZXWD 96(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -2699,30 +3018,30 @@ loaded41:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around53
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored43
+	JMP       stored54
 
-around42:
+around53:
 	VMOVNTDQ Y2, 96(BX)
 
-stored43:
+stored54:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block40
 
-blocks30:
-some44:
+blocks41:
+some55:
 	TESTQ   AX, AX
-	JLE     done45
+	JLE     done56
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded46:
+loaded57:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2746,21 +3065,21 @@ loaded46:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around58
 	VMOVDQU   Y2, (BX)
-	JMP       stored48
+	JMP       stored59
 
-around47:
+around58:
 	VMOVNTDQ Y2, (BX)
 
-stored48:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some44
+	JMP  some55
 
-done45:
+done56:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -2893,18 +2893,18 @@ divided47:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near50
+	JNE          near48
 	CMPB         76(CX), $0x00
-	JNE          around48
+	JNE          around49
 
-near50:
+near48:
 	VMOVDQU X4, (BX)
-	JMP     stored49
+	JMP     stored50
 
-around48:
+around49:
 	VMOVNTDQ X4, (BX)
 
-stored49:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, R8
@@ -3354,18 +3354,18 @@ divided47:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near50
+	JNE          near48
 	CMPB         76(CX), $0x00
-	JNE          around48
+	JNE          around49
 
-near50:
+near48:
 	VMOVDQU X4, (BX)
-	JMP     stored49
+	JMP     stored50
 
-around48:
+around49:
 	VMOVNTDQ X4, (BX)
 
-stored49:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, R8
@@ -3816,18 +3816,18 @@ divided47:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near50
+	JNE          near48
 	CMPB         76(CX), $0x00
-	JNE          around48
+	JNE          around49
 
-near50:
+near48:
 	VMOVDQU X4, (BX)
-	JMP     stored49
+	JMP     stored50
 
-around48:
+around49:
 	VMOVNTDQ X4, (BX)
 
-stored49:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, R8
@@ -4259,18 +4259,18 @@ divided47:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near50
+	JNE       near48
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around49
 
-near50:
+near48:
 	VMOVDQU Y4, (BX)
-	JMP     stored49
+	JMP     stored50
 
-around48:
+around49:
 	VMOVNTDQ Y4, (BX)
 
-stored49:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8
@@ -4778,18 +4778,18 @@ divided62:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near65
+	JNE       near63
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around64
 
-near65:
+near63:
 	VMOVDQU Y4, (BX)
-	JMP     stored64
+	JMP     stored65
 
-around63:
+around64:
 	VMOVNTDQ Y4, (BX)
 
-stored64:
+stored65:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8

@@ -3595,7 +3595,7 @@ last:
 
 // func fakeQuantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, FMA3, MMX+
-TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3608,41 +3608,40 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	CMPB         274(CX), $0x00
+	JNE          keep8
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near5:
+kept9:
 	XORQ R11, R11
 
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*4)
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
@@ -3664,61 +3663,185 @@ group6:
 	VXORPS      Y6, Y6, Y6
 	VFMADD231PS Y4, Y7, Y6
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around10
 	VMOVDQU     Y5, (BX)(R11*4)
 	VMOVDQU     Y6, 32(BX)(R11*4)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ Y5, (BX)(R11*4)
-	VMOVNTDQ Y6, 32(BX)(R11*4)
-
-stored8:
+stored11:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends12
+
+end13:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+keep8:
+	VMOVDQU (DX)(DI*4), Y5
+	VMOVDQU Y5, (SP)
+	VMOVDQU 32(DX)(DI*4), Y5
+	VMOVDQU Y5, 32(SP)
+	JMP     kept9
+
+around10:
+	VMOVNTDQ Y5, (BX)(R11*4)
+	VMOVNTDQ Y6, 32(BX)(R11*4)
+	JMP      stored11
+
+ends12:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end13
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near14
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near14:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run15:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep18
+
+kept19:
+	XORQ R11, R11
+
+step16:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y4
+	VMOVUPS    32(DX)(R11*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal20
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided21:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	VSUBPS   Y3, Y4, Y4
+	VSUBPS   Y3, Y5, Y5
+	VMULPS   Y2, Y4, Y4
+	VMULPS   Y2, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around22
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+
+stored23:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step16
+	CMPQ R11, AX
+	JEQ  done17
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step16
+
+done17:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run15
+	VZEROUPPER
+	RET
+
+keep18:
+	VMOVDQU (DX)(DI*4), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*4), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept19
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end25
+
 other2:
-step9:
+step26:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned11
+	JEQ   aligned28
 	CMPQ  AX, $0x00000040
-	JLT   aligned11
+	JLT   aligned28
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned11
+	JEQ   aligned28
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand13:
+strand30:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal14
+	JNE          reciprocal31
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided15
+	JMP          divided32
 
-reciprocal14:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3726,7 +3849,7 @@ reciprocal14:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided15:
+divided32:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3744,27 +3867,27 @@ divided15:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near18
+	JNE      near33
 	CMPB     76(CX), $0x00
-	JNE      around16
+	JNE      around34
 
-near18:
+near33:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored17
+	JMP     stored35
 
-around16:
+around34:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored17:
+stored35:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -3772,17 +3895,17 @@ stored17:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned11:
+aligned28:
 	CMPB 77(CX), $0x00
-	JEQ  divide19
+	JEQ  divide36
 
-turn20:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns22
+	JLT  turns39
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand23:
+strand40:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -3791,19 +3914,19 @@ strand23:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block21:
+block38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near24
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near24:
+near41:
 	XORQ R11, R11
 
-group25:
+group42:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -3825,68 +3948,68 @@ group25:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y6, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around43
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored27
+	JMP         stored44
 
-around26:
+around43:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored27:
+stored44:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group25
+	JNE  group42
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block21
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand23
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn20
+	JMP  turn37
 
-turns22:
-divide19:
-turn28:
+turns39:
+divide36:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns30
+	JLT  turns47
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand31:
+strand48:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block29:
+block46:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near32
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near32:
+near49:
 	XORQ R11, R11
 
-group33:
+group50:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal51
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided35
+	JMP     divided52
 
-reciprocal34:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3894,7 +4017,7 @@ reciprocal34:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided35:
+divided52:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3912,70 +4035,70 @@ divided35:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around36
+	JNE      around53
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored37
+	JMP      stored54
 
-around36:
+around53:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored37:
+stored54:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group33
+	JNE  group50
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block29
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand31
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn28
+	JMP  turn45
 
-turns30:
+turns47:
 	TESTQ AX, AX
-	JEQ   none38
+	JEQ   none55
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand39:
+strand56:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some40:
+some57:
 	TESTQ DI, DI
-	JLE   done41
+	JLE   done58
 	CMPQ  DI, $0x00000010
-	JGE   whole42
+	JGE   whole59
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole42:
+whole59:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near43
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 
-near43:
+near60:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal61
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided45
+	JMP     divided62
 
-reciprocal44:
+reciprocal61:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3983,7 +4106,7 @@ reciprocal44:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided45:
+divided62:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4001,26 +4124,26 @@ divided45:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near48
+	JNE      near63
 	CMPB     76(CX), $0x00
-	JNE      around46
+	JNE      around64
 
-near48:
+near63:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored47
+	JMP     stored65
 
-around46:
+around64:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored47:
+stored65:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some40
+	JMP  some57
 
-done41:
+done58:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -4031,22 +4154,22 @@ done41:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand39
+	JNE    strand56
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none38:
+none55:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step26
 
-steps10:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -4062,32 +4185,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide67
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide67
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide67
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide67
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide67
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide67
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide67
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide67
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4097,15 +4220,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block51:
+block68:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks69
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near70
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near70:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4127,61 +4250,61 @@ near53:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around71
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored55
+	JMP         stored72
 
-around54:
+around71:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored55:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block68
 
-blocks52:
-divide50:
-block56:
+blocks69:
+divide67:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks57
+	JLT        blocks74
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near58
+	JEQ        near75
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near58:
+near75:
 	XORQ R8, R8
 
-group59:
+group76:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded77
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded60:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded78
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded61:
+loaded78:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal79
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided63
+	JMP     divided80
 
-reciprocal62:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4189,7 +4312,7 @@ reciprocal62:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided63:
+divided80:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4207,51 +4330,51 @@ divided63:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around64
+	JNE      around81
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored65
+	JMP      stored82
 
-around64:
+around81:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored65:
+stored82:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group59
+	JNE  group76
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block56
+	JMP  block73
 
-blocks57:
-some66:
+blocks74:
+some83:
 	TESTQ   AX, AX
-	JLE     done67
+	JLE     done84
 	CMPB    72(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded85
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded68:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded86
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded69:
+loaded86:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal70
+	JNE     reciprocal87
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided71
+	JMP     divided88
 
-reciprocal70:
+reciprocal87:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4259,7 +4382,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided88:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4277,24 +4400,24 @@ divided71:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around72
+	JNE      around89
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored73
+	JMP      stored90
 
-around72:
+around89:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored73:
+stored90:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some66
+	JMP  some83
 
-done67:
+done84:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4312,7 +4435,7 @@ last:
 
 // func fakeQuantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4325,36 +4448,143 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
 
-step2:
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y4
+	VMOVUPD    32(DX)(R11*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal9
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided10:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	VSUBPD   Y3, Y4, Y4
+	VSUBPD   Y3, Y5, Y5
+	VMULPD   Y2, Y4, Y4
+	VMULPD   Y2, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around11
+	VMOVDQU  Y4, (BX)(R11*8)
+	VMOVDQU  Y5, 32(BX)(R11*8)
+
+stored12:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends13
+
+end14:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*8), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*8), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept8
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided10
+
+around11:
+	VMOVNTDQ Y4, (BX)(R11*8)
+	VMOVNTDQ Y5, 32(BX)(R11*8)
+	JMP      stored12
+
+ends13:
+	IMUL3Q $-8, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end14
+
+other2:
+step15:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned17
 	CMPQ  AX, $0x00000008
-	JLT   aligned4
+	JLT   aligned17
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned4
+	JEQ   aligned17
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand6:
+strand19:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	VMOVUPD      (DX), Y4
 	VMOVUPD      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal20
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y5
-	JMP          divided8
+	JMP          divided21
 
-reciprocal7:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4362,7 +4592,7 @@ reciprocal7:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided8:
+divided21:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4380,27 +4610,27 @@ divided8:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near11
+	JNE      near22
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around23
 
-near11:
+near22:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored10
+	JMP     stored24
 
-around9:
+around23:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored10:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand6
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4408,34 +4638,34 @@ stored10:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*8), BX
 
-aligned4:
-turn12:
+aligned17:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns27
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand28:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block13:
+block26:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 
-near16:
+near29:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal30
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided18
+	JMP     divided31
 
-reciprocal17:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4443,7 +4673,7 @@ reciprocal17:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided18:
+divided31:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4461,67 +4691,67 @@ divided18:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around19
+	JNE      around32
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored20
+	JMP      stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored20:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block13
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn25
 
-turns14:
+turns27:
 	TESTQ AX, AX
-	JEQ   none21
+	JEQ   none34
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand22:
+strand35:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         AX, DI
 
-some23:
+some36:
 	TESTQ DI, DI
-	JLE   done24
+	JLE   done37
 	CMPQ  DI, $0x00000008
-	JGE   whole25
+	JGE   whole38
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
 	LEAQ  (BX)(DI*8), BX
 	MOVQ  $0x00000008, DI
 
-whole25:
+whole38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near39
 	PREFETCHT1 (DX)(R11*1)
 
-near26:
+near39:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal40
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided28
+	JMP     divided41
 
-reciprocal27:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4529,7 +4759,7 @@ reciprocal27:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided28:
+divided41:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4547,26 +4777,26 @@ divided28:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near31
+	JNE      near42
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around43
 
-near31:
+near42:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored30
+	JMP     stored44
 
-around29:
+around43:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored30:
+stored44:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some23
+	JMP  some36
 
-done24:
+done37:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -4577,22 +4807,22 @@ done24:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand22
+	JNE    strand35
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none21:
+none34:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps16
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step15
 
-steps3:
+steps16:
 	VZEROUPPER
 	RET
 
@@ -4608,42 +4838,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block46:
 	CMPQ       AX, $0x00000020
-	JLT        blocks34
+	JLT        blocks47
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near48:
 	XORQ R8, R8
 
-group36:
+group49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded50
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded37:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded51
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded38:
+loaded51:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal52
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided53
 
-reciprocal39:
+reciprocal52:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4651,7 +4881,7 @@ reciprocal39:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided40:
+divided53:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4669,51 +4899,51 @@ divided40:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around54
 	VMOVDQU  Y6, (BX)(R8*8)
 	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored42
+	JMP      stored55
 
-around41:
+around54:
 	VMOVNTDQ Y6, (BX)(R8*8)
 	VMOVNTDQ Y7, 32(BX)(R8*8)
 
-stored42:
+stored55:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group36
+	JNE  group49
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block33
+	JMP  block46
 
-blocks34:
-some43:
+blocks47:
+some56:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done57
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded58
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded45:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded59
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded46:
+loaded59:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal60
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided48
+	JMP     divided61
 
-reciprocal47:
+reciprocal60:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4721,7 +4951,7 @@ reciprocal47:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided48:
+divided61:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4739,24 +4969,24 @@ divided48:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around49
+	JNE      around62
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored50
+	JMP      stored63
 
-around49:
+around62:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored50:
+stored63:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some43
+	JMP  some56
 
-done44:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4774,7 +5004,7 @@ last:
 
 // func fakeQuantizeAVX2F16F16(n int, call *kernelCall)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $32-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4787,39 +5017,40 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	CMPB         274(CX), $0x00
+	JNE          keep8
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
+kept9:
 	XORQ R11, R11
 
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*2)
 	VCVTPH2PS   (DX)(R11*2), Y5
 	VCVTPH2PS   16(DX)(R11*2), Y6
 	VMINPS      Y5, Y1, Y5
@@ -4843,45 +5074,167 @@ group6:
 	VCVTPS2PH   $0x00, Y5, X5
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around10
 	VMOVDQU     X5, (BX)(R11*2)
 	VMOVDQU     X6, 16(BX)(R11*2)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ X5, (BX)(R11*2)
-	VMOVNTDQ X6, 16(BX)(R11*2)
-
-stored8:
+stored11:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends12
+
+end13:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+keep8:
+	VMOVDQU (DX)(DI*2), Y5
+	VMOVDQU Y5, (SP)
+	JMP     kept9
+
+around10:
+	VMOVNTDQ X5, (BX)(R11*2)
+	VMOVNTDQ X6, 16(BX)(R11*2)
+	JMP      stored11
+
+ends12:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end13
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near14
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near14:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run15:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep18
+
+kept19:
+	XORQ R11, R11
+
+step16:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VCVTPH2PS  (DX)(R11*2), Y4
+	VCVTPH2PS  16(DX)(R11*2), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal20
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided21:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+
+stored23:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step16
+	CMPQ R11, AX
+	JEQ  done17
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step16
+
+done17:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run15
+	VZEROUPPER
+	RET
+
+keep18:
+	VMOVDQU (DX)(DI*2), Y4
+	VMOVDQU Y4, (SP)
+	JMP     kept19
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end25
+
 other2:
-step9:
+step26:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide13
+	JEQ  divide30
 
-turn14:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand17:
+strand34:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -4890,17 +5243,17 @@ strand17:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block15:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near18:
+near35:
 	XORQ R11, R11
 
-group19:
+group36:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y7, Y3, Y7
@@ -4924,66 +5277,66 @@ group19:
 	VCVTPS2PH   $0x00, Y7, X7
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around20
+	JNE         around37
 	VMOVDQU     X7, (BX)(R11*2)
 	VMOVDQU     X8, 16(BX)(R11*2)
-	JMP         stored21
+	JMP         stored38
 
-around20:
+around37:
 	VMOVNTDQ X7, (BX)(R11*2)
 	VMOVNTDQ X8, 16(BX)(R11*2)
 
-stored21:
+stored38:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group19
+	JNE  group36
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block15
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn31
 
-turns16:
-divide13:
-turn22:
+turns33:
+divide30:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns41
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand25:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block23:
+block40:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near26:
+near43:
 	XORQ R11, R11
 
-group27:
+group44:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal28
+	JNE       reciprocal45
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided29
+	JMP       divided46
 
-reciprocal28:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4991,7 +5344,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided46:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5011,70 +5364,70 @@ divided29:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around47
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored31
+	JMP       stored48
 
-around30:
+around47:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored31:
+stored48:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group44
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block23
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand25
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn39
 
-turns24:
+turns41:
 	TESTQ AX, AX
-	JEQ   none32
+	JEQ   none49
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand33:
+strand50:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some34:
+some51:
 	TESTQ DI, DI
-	JLE   done35
+	JLE   done52
 	CMPQ  DI, $0x00000010
-	JGE   whole36
+	JGE   whole53
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole36:
+whole53:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near54
 	PREFETCHT1 (DX)(R11*1)
 
-near37:
+near54:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal55
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided39
+	JMP       divided56
 
-reciprocal38:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5082,7 +5435,7 @@ reciprocal38:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided39:
+divided56:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5102,26 +5455,26 @@ divided39:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near42
+	JNE       near57
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around58
 
-near42:
+near57:
 	VMOVDQU X4, (BX)
 	VMOVDQU X5, 16(BX)
-	JMP     stored41
+	JMP     stored59
 
-around40:
+around58:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored41:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some34
+	JMP  some51
 
-done35:
+done52:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5132,22 +5485,22 @@ done35:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand33
+	JNE    strand50
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none32:
+none49:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step26
 
-steps10:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -5164,18 +5517,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none44
+	JEQ   none61
 	LEAQ  16640(R8), R9
 
-block45:
+block62:
 	CMPQ       AX, $0x00000010
-	JLT        blocks46
+	JLT        blocks63
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near47
+	JEQ        near64
 	PREFETCHT1 (DX)(R10*1)
 
-near47:
+near64:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y7
 	VMOVUPS     (R8), Y8
@@ -5191,11 +5544,11 @@ near47:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded48
+	JEQ         loaded65
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded48:
+loaded65:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5209,16 +5562,16 @@ loaded48:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around66
 	VMOVDQU     X6, (BX)
 	VMOVDQU     X7, 16(BX)
-	JMP         stored50
+	JMP         stored67
 
-around49:
+around66:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored50:
+stored67:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5226,37 +5579,37 @@ stored50:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block45
+	JMP  block62
 
-blocks46:
-none44:
+blocks63:
+none61:
 	CMPQ         AX, $0x00000200
-	JLT          divide51
+	JLT          divide68
 	CMPB         72(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	CMPB         73(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	CMPB         75(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide51
+	JHI          divide68
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide51
+	JHI          divide68
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide51
+	JHI          divide68
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide51
+	JNE          divide68
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5266,15 +5619,15 @@ none44:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block52:
+block69:
 	CMPQ       AX, $0x00000010
-	JLT        blocks53
+	JLT        blocks70
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near54
+	JEQ        near71
 	PREFETCHT1 (DX)(R8*1)
 
-near54:
+near71:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5298,59 +5651,59 @@ near54:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around72
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored56
+	JMP         stored73
 
-around55:
+around72:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored56:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block52
+	JMP  block69
 
-blocks53:
-divide51:
-block57:
+blocks70:
+divide68:
+block74:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near59:
+near76:
 	XORQ R8, R8
 
-group60:
+group77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded78
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded61:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded79
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded62:
+loaded79:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal63
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided64
+	JMP       divided81
 
-reciprocal63:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5358,7 +5711,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided81:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5378,51 +5731,51 @@ divided64:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around82
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored66
+	JMP       stored83
 
-around65:
+around82:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored66:
+stored83:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group60
+	JNE  group77
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block74
 
-blocks58:
-some67:
+blocks75:
+some84:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done85
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded86
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded69:
+loaded86:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded87
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded70:
+loaded87:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal71
+	JNE       reciprocal88
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided72
+	JMP       divided89
 
-reciprocal71:
+reciprocal88:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5430,7 +5783,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided89:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5450,24 +5803,24 @@ divided72:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around90
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored74
+	JMP       stored91
 
-around73:
+around90:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored74:
+stored91:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some67
+	JMP  some84
 
-done68:
+done85:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5485,7 +5838,7 @@ last:
 
 // func fakeQuantizeAVX2BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $32-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -5498,39 +5851,40 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	CMPB         274(CX), $0x00
+	JNE          keep8
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
+kept9:
 	XORQ R11, R11
 
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*2)
 	VMOVDQU     (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
@@ -5563,43 +5917,176 @@ group6:
 	VPSRLD      $0x10, Y7, Y6
 	VPBLENDW    $0xaa, Y5, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around10
 	VMOVDQU     Y6, (BX)(R11*2)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ Y6, (BX)(R11*2)
-
-stored8:
+stored11:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends12
+
+end13:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+keep8:
+	VMOVDQU (DX)(DI*2), Y5
+	VMOVDQU Y5, (SP)
+	JMP     kept9
+
+around10:
+	VMOVNTDQ Y6, (BX)(R11*2)
+	JMP      stored11
+
+ends12:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end13
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near14
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near14:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run15:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep18
+
+kept19:
+	XORQ R11, R11
+
+step16:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VMOVDQU    (DX)(R11*2), Y5
+	VPSLLD     $0x10, Y5, Y4
+	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal20
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided21:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPBLENDW  $0xaa, Y7, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y4, (BX)(R11*2)
+
+stored23:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step16
+	CMPQ R11, AX
+	JEQ  done17
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step16
+
+done17:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run15
+	VZEROUPPER
+	RET
+
+keep18:
+	VMOVDQU (DX)(DI*2), Y4
+	VMOVDQU Y4, (SP)
+	JMP     kept19
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ Y4, (BX)(R11*2)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end25
+
 other2:
-step9:
+step26:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide13
+	JEQ  divide30
 
-turn14:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand17:
+strand34:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -5608,17 +6095,17 @@ strand17:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block15:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near18:
+near35:
 	XORQ R11, R11
 
-group19:
+group36:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -5651,65 +6138,65 @@ group19:
 	VPSRLD      $0x10, Y9, Y8
 	VPBLENDW    $0xaa, Y7, Y8, Y8
 	CMPB        76(CX), $0x00
-	JNE         around20
+	JNE         around37
 	VMOVDQU     Y8, (BX)(R11*2)
-	JMP         stored21
+	JMP         stored38
 
-around20:
+around37:
 	VMOVNTDQ Y8, (BX)(R11*2)
 
-stored21:
+stored38:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group19
+	JNE  group36
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block15
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn31
 
-turns16:
-divide13:
-turn22:
+turns33:
+divide30:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns41
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand25:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block23:
+block40:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near26:
+near43:
 	XORQ R11, R11
 
-group27:
+group44:
 	VMOVDQU (DX)(R11*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal45
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided29
+	JMP     divided46
 
-reciprocal28:
+reciprocal45:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5717,7 +6204,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided46:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5749,70 +6236,70 @@ divided29:
 	VPSRLD    $0x10, Y6, Y4
 	VPBLENDW  $0xaa, Y7, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around47
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored31
+	JMP       stored48
 
-around30:
+around47:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored31:
+stored48:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group44
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block23
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand25
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn39
 
-turns24:
+turns41:
 	TESTQ AX, AX
-	JEQ   none32
+	JEQ   none49
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand33:
+strand50:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some34:
+some51:
 	TESTQ DI, DI
-	JLE   done35
+	JLE   done52
 	CMPQ  DI, $0x00000010
-	JGE   whole36
+	JGE   whole53
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole36:
+whole53:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near54
 	PREFETCHT1 (DX)(R11*1)
 
-near37:
+near54:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal55
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided39
+	JMP       divided56
 
-reciprocal38:
+reciprocal55:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5820,7 +6307,7 @@ reciprocal38:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided39:
+divided56:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5854,24 +6341,24 @@ divided39:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near42
+	JNE       near57
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around58
 
-near42:
+near57:
 	VMOVDQU Y4, (BX)
-	JMP     stored41
+	JMP     stored59
 
-around40:
+around58:
 	VMOVNTDQ Y4, (BX)
 
-stored41:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some34
+	JMP  some51
 
-done35:
+done52:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5882,22 +6369,22 @@ done35:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand33
+	JNE    strand50
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none32:
+none49:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step26
 
-steps10:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -5914,18 +6401,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none44
+	JEQ   none61
 	LEAQ  16640(R8), R9
 
-block45:
+block62:
 	CMPQ       AX, $0x00000010
-	JLT        blocks46
+	JLT        blocks63
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near47
+	JEQ        near64
 	PREFETCHT1 (DX)(R10*1)
 
-near47:
+near64:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y7
@@ -5943,11 +6430,11 @@ near47:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded48
+	JEQ         loaded65
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded48:
+loaded65:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5971,14 +6458,14 @@ loaded48:
 	VPACKUSDW   Y6, Y7, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around66
 	VMOVDQU     Y6, (BX)
-	JMP         stored50
+	JMP         stored67
 
-around49:
+around66:
 	VMOVNTDQ Y6, (BX)
 
-stored50:
+stored67:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5986,37 +6473,37 @@ stored50:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block45
+	JMP  block62
 
-blocks46:
-none44:
+blocks63:
+none61:
 	CMPQ         AX, $0x00000200
-	JLT          divide51
+	JLT          divide68
 	CMPB         72(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	CMPB         73(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	CMPB         75(CX), $0x00
-	JNE          divide51
+	JNE          divide68
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide51
+	JHI          divide68
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide51
+	JHI          divide68
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide51
+	JHI          divide68
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide51
+	JNE          divide68
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6026,15 +6513,15 @@ none44:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block52:
+block69:
 	CMPQ       AX, $0x00000010
-	JLT        blocks53
+	JLT        blocks70
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near54
+	JEQ        near71
 	PREFETCHT1 (DX)(R8*1)
 
-near54:
+near71:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6070,59 +6557,59 @@ near54:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around72
 	VMOVDQU     Y10, (BX)
-	JMP         stored56
+	JMP         stored73
 
-around55:
+around72:
 	VMOVNTDQ Y10, (BX)
 
-stored56:
+stored73:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block52
+	JMP  block69
 
-blocks53:
-divide51:
-block57:
+blocks70:
+divide68:
+block74:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near59:
+near76:
 	XORQ R8, R8
 
-group60:
+group77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded78
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded61:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded79
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded62:
+loaded79:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal63
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided64
+	JMP       divided81
 
-reciprocal63:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6130,7 +6617,7 @@ reciprocal63:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided64:
+divided81:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6164,51 +6651,51 @@ divided64:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around82
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored66
+	JMP       stored83
 
-around65:
+around82:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored66:
+stored83:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group60
+	JNE  group77
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block74
 
-blocks58:
-some67:
+blocks75:
+some84:
 	TESTQ   AX, AX
-	JLE     done68
+	JLE     done85
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded86
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded69:
+loaded86:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded87
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded70:
+loaded87:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal71
+	JNE       reciprocal88
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided72
+	JMP       divided89
 
-reciprocal71:
+reciprocal88:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6216,7 +6703,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided89:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6250,22 +6737,22 @@ divided72:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around90
 	VMOVDQU   Y6, (BX)
-	JMP       stored74
+	JMP       stored91
 
-around73:
+around90:
 	VMOVNTDQ Y6, (BX)
 
-stored74:
+stored91:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some67
+	JMP  some84
 
-done68:
+done85:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

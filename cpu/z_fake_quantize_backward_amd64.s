@@ -3650,20 +3650,20 @@ divided23:
 	VANDPS    Y6, Y10, Y3
 	VANDPS    Y7, Y11, Y4
 	CMPB      78(CX), $0x00
-	JNE       near26
+	JNE       near24
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around25
 
-near26:
+near24:
 	VMOVDQU Y3, (SI)
 	VMOVDQU Y4, 32(SI)
-	JMP     stored25
+	JMP     stored26
 
-around24:
+around25:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y4, 32(SI)
 
-stored25:
+stored26:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -4207,20 +4207,20 @@ divided23:
 	VANDPD    Y6, Y10, Y3
 	VANDPD    Y7, Y11, Y4
 	CMPB      78(CX), $0x00
-	JNE       near26
+	JNE       near24
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around25
 
-near26:
+near24:
 	VMOVDQU Y3, (SI)
 	VMOVDQU Y4, 32(SI)
-	JMP     stored25
+	JMP     stored26
 
-around24:
+around25:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y4, 32(SI)
 
-stored25:
+stored26:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -4835,20 +4835,20 @@ done38:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	CMPB      78(CX), $0x00
-	JNE       near45
+	JNE       near43
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around44
 
-near45:
+near43:
 	VMOVDQU X3, (SI)
 	VMOVDQU X4, 16(SI)
-	JMP     stored44
+	JMP     stored45
 
-around43:
+around44:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X4, 16(SI)
 
-stored44:
+stored45:
 	JMP done41
 
 kind42:
@@ -4857,18 +4857,18 @@ kind42:
 	VPACKUSDW Y4, Y3, Y3
 	VPERMQ    $0xd8, Y3, Y3
 	CMPB      78(CX), $0x00
-	JNE       near49
+	JNE       near47
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around48
 
-near49:
+near47:
 	VMOVDQU Y3, (SI)
-	JMP     stored48
+	JMP     stored49
 
-around47:
+around48:
 	VMOVNTDQ Y3, (SI)
 
-stored48:
+stored49:
 	JMP done41
 
 done41:

@@ -2155,7 +2155,7 @@ last:
 
 // func fakeQuantizeBackwardInputAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $128-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2169,37 +2169,154 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x0000000f, AX
+	JNE          other2
 
-step2:
+near3:
+	LEAQ -16(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run4:
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS 1024(DI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R13, R13
+
+step5:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	VMOVUPS    (BX)(R13*4), Y4
+	VMOVUPS    32(BX)(R13*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal9
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided10:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  (DX)(R13*4), Y6
+	VMOVUPS  32(DX)(R13*4), Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around11
+	VMOVDQU  Y4, (SI)(R13*4)
+	VMOVDQU  Y5, 32(SI)(R13*4)
+
+stored12:
+	ADDQ $0x00000010, R13
+	CMPQ R13, R8
+	JLE  step5
+	CMPQ R13, AX
+	JEQ  done6
+	MOVQ R8, R13
+	CMPB 274(CX), $0x00
+	JNE  ends13
+
+end14:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*4), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(R8*4), Y4
+	VMOVDQU Y4, 32(SP)
+	VMOVDQU (BX)(R8*4), Y4
+	VMOVDQU Y4, 64(SP)
+	VMOVDQU 32(BX)(R8*4), Y4
+	VMOVDQU Y4, 96(SP)
+	JMP     kept8
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided10
+
+around11:
+	VMOVNTDQ Y4, (SI)(R13*4)
+	VMOVNTDQ Y5, 32(SI)(R13*4)
+	JMP      stored12
+
+ends13:
+	IMUL3Q $-4, R8, BX
+	LEAQ   (SP), DX
+	ADDQ   BX, DX
+	IMUL3Q $-4, R8, R14
+	LEAQ   64(SP), BX
+	ADDQ   R14, BX
+	JMP    end14
+
+other2:
+step15:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 240(CX)
 	MOVQ  SI, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned17
 	CMPQ  AX, $0x00000040
-	JLT   aligned4
+	JLT   aligned17
 	MOVQ  SI, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x02, R8
 	TESTQ R8, R8
-	JEQ   aligned4
+	JEQ   aligned17
 	SUBQ  R8, AX
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand6:
+strand19:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal20
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided8
+	JMP          divided21
 
-reciprocal7:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2207,7 +2324,7 @@ reciprocal7:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided8:
+divided21:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y2, Y2
 	VADDPS   Y3, Y4, Y4
@@ -2223,20 +2340,20 @@ divided8:
 	VANDPS   Y4, Y3, Y3
 	VANDPS   Y5, Y2, Y2
 	CMPB     78(CX), $0x00
-	JNE      near11
+	JNE      near22
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around23
 
-near11:
+near22:
 	VMOVDQU Y3, (SI)
 	VMOVDQU Y2, 32(SI)
-	JMP     stored10
+	JMP     stored24
 
-around9:
+around23:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored10:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2245,7 +2362,7 @@ stored10:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand6
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2256,22 +2373,22 @@ stored10:
 	SUBQ 192(CX), SI
 	LEAQ (SI)(R8*4), SI
 
-aligned4:
-turn12:
+aligned17:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns27
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand15:
+strand28:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block13:
+block26:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2281,19 +2398,19 @@ block13:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near16:
+near29:
 	XORQ R12, R12
 
-group17:
+group30:
 	VMOVUPS (BX)(R12*4), Y4
 	VMOVUPS 32(BX)(R12*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal18
+	JNE     reciprocal31
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided19
+	JMP     divided32
 
-reciprocal18:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2301,7 +2418,7 @@ reciprocal18:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided19:
+divided32:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2317,75 +2434,75 @@ divided19:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around33
 	VMOVDQU  Y4, (SI)(R12*4)
 	VMOVDQU  Y5, 32(SI)(R12*4)
-	JMP      stored21
+	JMP      stored34
 
-around20:
+around33:
 	VMOVNTDQ Y4, (SI)(R12*4)
 	VMOVNTDQ Y5, 32(SI)(R12*4)
 
-stored21:
+stored34:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
-	JNE  group17
+	JNE  group30
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block13
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand15
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn25
 
-turns14:
+turns27:
 	TESTQ AX, AX
-	JEQ   none22
+	JEQ   none35
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand23:
+strand36:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         AX, R8
 
-some24:
+some37:
 	TESTQ R8, R8
-	JLE   done25
+	JLE   done38
 	CMPQ  R8, $0x00000010
-	JGE   whole26
+	JGE   whole39
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*4), DX
 	LEAQ  (BX)(R8*4), BX
 	LEAQ  (SI)(R8*4), SI
 	MOVQ  $0x00000010, R8
 
-whole26:
+whole39:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near27
+	JEQ        near40
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near27:
+near40:
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal41
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided29
+	JMP     divided42
 
-reciprocal28:
+reciprocal41:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2393,7 +2510,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided42:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2409,27 +2526,27 @@ divided29:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near32
+	JNE      near43
 	CMPB     76(CX), $0x00
-	JNE      around30
+	JNE      around44
 
-near32:
+near43:
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored31
+	JMP     stored45
 
-around30:
+around44:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored31:
+stored45:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, R8
-	JMP  some24
+	JMP  some37
 
-done25:
+done38:
 	IMUL3Q $0x04, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2444,14 +2561,14 @@ done25:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000004, R11
 	DECQ   R10
-	JNE    strand23
+	JNE    strand36
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none22:
+none35:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps16
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2460,9 +2577,9 @@ none22:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step15
 
-steps3:
+steps16:
 	VZEROUPPER
 	RET
 
@@ -2479,12 +2596,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block34:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks35
+	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near36
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2494,31 +2611,31 @@ block34:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near36:
+near49:
 	XORQ R9, R9
 
-group37:
+group50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded51
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded38:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded52
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded39:
+loaded52:
 	VMOVUPS (BX)(R9*4), Y6
 	VMOVUPS 32(BX)(R9*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal53
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided41
+	JMP     divided54
 
-reciprocal40:
+reciprocal53:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2526,7 +2643,7 @@ reciprocal40:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided41:
+divided54:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2542,52 +2659,52 @@ divided41:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around42
+	JNE      around55
 	VMOVDQU  Y6, (SI)(R9*4)
 	VMOVDQU  Y7, 32(SI)(R9*4)
-	JMP      stored43
+	JMP      stored56
 
-around42:
+around55:
 	VMOVNTDQ Y6, (SI)(R9*4)
 	VMOVNTDQ Y7, 32(SI)(R9*4)
 
-stored43:
+stored56:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group37
+	JNE  group50
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block34
+	JMP  block47
 
-blocks35:
-some44:
+blocks48:
+some57:
 	TESTQ   AX, AX
-	JLE     done45
+	JLE     done58
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded59
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded46:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded60
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded47:
+loaded60:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal61
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided49
+	JMP     divided62
 
-reciprocal48:
+reciprocal61:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2595,7 +2712,7 @@ reciprocal48:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided49:
+divided62:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2611,25 +2728,25 @@ divided49:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around50
+	JNE      around63
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored51
+	JMP      stored64
 
-around50:
+around63:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored51:
+stored64:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some44
+	JMP  some57
 
-done45:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2649,7 +2766,7 @@ last:
 
 // func fakeQuantizeBackwardInputAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $128-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2663,37 +2780,154 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
 
-step2:
+near3:
+	LEAQ -8(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run4:
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD 1024(DI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R13, R13
+
+step5:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	VMOVUPD    (BX)(R13*8), Y4
+	VMOVUPD    32(BX)(R13*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal9
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided10:
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VCMPPD   $0x1d, Y0, Y4, Y6
+	VCMPPD   $0x1d, Y0, Y5, Y7
+	VCMPPD   $0x12, Y1, Y4, Y4
+	VCMPPD   $0x12, Y1, Y5, Y5
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VMOVUPD  (DX)(R13*8), Y6
+	VMOVUPD  32(DX)(R13*8), Y7
+	VANDPD   Y6, Y4, Y4
+	VANDPD   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around11
+	VMOVDQU  Y4, (SI)(R13*8)
+	VMOVDQU  Y5, 32(SI)(R13*8)
+
+stored12:
+	ADDQ $0x00000008, R13
+	CMPQ R13, R8
+	JLE  step5
+	CMPQ R13, AX
+	JEQ  done6
+	MOVQ R8, R13
+	CMPB 274(CX), $0x00
+	JNE  ends13
+
+end14:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000008, DI
+	DECQ R9
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*8), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(R8*8), Y4
+	VMOVDQU Y4, 32(SP)
+	VMOVDQU (BX)(R8*8), Y4
+	VMOVDQU Y4, 64(SP)
+	VMOVDQU 32(BX)(R8*8), Y4
+	VMOVDQU Y4, 96(SP)
+	JMP     kept8
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided10
+
+around11:
+	VMOVNTDQ Y4, (SI)(R13*8)
+	VMOVNTDQ Y5, 32(SI)(R13*8)
+	JMP      stored12
+
+ends13:
+	IMUL3Q $-8, R8, BX
+	LEAQ   (SP), DX
+	ADDQ   BX, DX
+	IMUL3Q $-8, R8, R14
+	LEAQ   64(SP), BX
+	ADDQ   R14, BX
+	JMP    end14
+
+other2:
+step15:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 240(CX)
 	MOVQ  SI, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned4
+	JEQ   aligned17
 	CMPQ  AX, $0x00000008
-	JLT   aligned4
+	JLT   aligned17
 	MOVQ  SI, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x03, R8
 	TESTQ R8, R8
-	JEQ   aligned4
+	JEQ   aligned17
 	SUBQ  R8, AX
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand6:
+strand19:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal7
+	JNE          reciprocal20
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y2
-	JMP          divided8
+	JMP          divided21
 
-reciprocal7:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -2701,7 +2935,7 @@ reciprocal7:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y2
 
-divided8:
+divided21:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y2, Y2
 	VADDPD   Y3, Y4, Y4
@@ -2717,20 +2951,20 @@ divided8:
 	VANDPD   Y4, Y3, Y3
 	VANDPD   Y5, Y2, Y2
 	CMPB     78(CX), $0x00
-	JNE      near11
+	JNE      near22
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around23
 
-near11:
+near22:
 	VMOVDQU Y3, (SI)
 	VMOVDQU Y2, 32(SI)
-	JMP     stored10
+	JMP     stored24
 
-around9:
+around23:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored10:
+stored24:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2739,7 +2973,7 @@ stored10:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand6
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2750,35 +2984,35 @@ stored10:
 	SUBQ 192(CX), SI
 	LEAQ (SI)(R8*8), SI
 
-aligned4:
-turn12:
+aligned17:
+turn25:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns27
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand15:
+strand28:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block13:
+block26:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near16
+	JEQ        near29
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near16:
+near29:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal30
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided18
+	JMP     divided31
 
-reciprocal17:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -2786,7 +3020,7 @@ reciprocal17:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided18:
+divided31:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -2802,72 +3036,72 @@ divided18:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around19
+	JNE      around32
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored20
+	JMP      stored33
 
-around19:
+around32:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored20:
+stored33:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JNE  block13
+	JNE  block26
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand15
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn25
 
-turns14:
+turns27:
 	TESTQ AX, AX
-	JEQ   none21
+	JEQ   none34
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand22:
+strand35:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	MOVQ         AX, R8
 
-some23:
+some36:
 	TESTQ R8, R8
-	JLE   done24
+	JLE   done37
 	CMPQ  R8, $0x00000008
-	JGE   whole25
+	JGE   whole38
 	SUBQ  $0x00000008, R8
 	LEAQ  (DX)(R8*8), DX
 	LEAQ  (BX)(R8*8), BX
 	LEAQ  (SI)(R8*8), SI
 	MOVQ  $0x00000008, R8
 
-whole25:
+whole38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near26
+	JEQ        near39
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near26:
+near39:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal27
+	JNE     reciprocal40
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided28
+	JMP     divided41
 
-reciprocal27:
+reciprocal40:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -2875,7 +3109,7 @@ reciprocal27:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided28:
+divided41:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -2891,27 +3125,27 @@ divided28:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near31
+	JNE      near42
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around43
 
-near31:
+near42:
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored30
+	JMP     stored44
 
-around29:
+around43:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored30:
+stored44:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JMP  some23
+	JMP  some36
 
-done24:
+done37:
 	IMUL3Q $0x08, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2926,14 +3160,14 @@ done24:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000008, R11
 	DECQ   R10
-	JNE    strand22
+	JNE    strand35
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none21:
+none34:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps16
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2942,9 +3176,9 @@ none21:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step15
 
-steps3:
+steps16:
 	VZEROUPPER
 	RET
 
@@ -2961,12 +3195,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block33:
+block46:
 	CMPQ       AX, $0x00000020
-	JLT        blocks34
+	JLT        blocks47
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near35
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2976,31 +3210,31 @@ block33:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near35:
+near48:
 	XORQ R9, R9
 
-group36:
+group49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded50
 	VMOVUPD (DI)(R9*8), Y0
 	VMOVUPD 32(DI)(R9*8), Y1
 
-loaded37:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded51
 	VMOVUPD (R8)(R9*8), Y2
 	VMOVUPD 32(R8)(R9*8), Y3
 
-loaded38:
+loaded51:
 	VMOVUPD (BX)(R9*8), Y6
 	VMOVUPD 32(BX)(R9*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal52
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided40
+	JMP     divided53
 
-reciprocal39:
+reciprocal52:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3008,7 +3242,7 @@ reciprocal39:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided40:
+divided53:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3024,52 +3258,52 @@ divided40:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around41
+	JNE      around54
 	VMOVDQU  Y6, (SI)(R9*8)
 	VMOVDQU  Y7, 32(SI)(R9*8)
-	JMP      stored42
+	JMP      stored55
 
-around41:
+around54:
 	VMOVNTDQ Y6, (SI)(R9*8)
 	VMOVNTDQ Y7, 32(SI)(R9*8)
 
-stored42:
+stored55:
 	ADDQ $0x00000008, R9
 	CMPQ R9, $0x00000020
-	JNE  group36
+	JNE  group49
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block33
+	JMP  block46
 
-blocks34:
-some43:
+blocks47:
+some56:
 	TESTQ   AX, AX
-	JLE     done44
+	JLE     done57
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded58
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded45:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded59
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded46:
+loaded59:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal60
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided48
+	JMP     divided61
 
-reciprocal47:
+reciprocal60:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3077,7 +3311,7 @@ reciprocal47:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided48:
+divided61:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3093,25 +3327,25 @@ divided48:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around49
+	JNE      around62
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored50
+	JMP      stored63
 
-around49:
+around62:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored50:
+stored63:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  some43
+	JMP  some56
 
-done44:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3131,7 +3365,7 @@ last:
 
 // func fakeQuantizeBackwardInputAVX2H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3145,59 +3379,223 @@ TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x0000000f, AX
+	JNE          other2
 
-step2:
+near3:
+	LEAQ -16(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run4:
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS 1024(DI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R13, R13
+
+step5:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	CMPB       273(CX), $0x00
+	JNE        kind10
+	VCVTPH2PS  (BX)(R13*2), Y4
+	VCVTPH2PS  16(BX)(R13*2), Y5
+	JMP        done9
+
+kind10:
+	VPMOVZXWD (BX)(R13*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX)(R13*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done9
+
+done9:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal12
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided13:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS (DX)(R13*2), Y6
+	VCVTPH2PS 16(DX)(R13*2), Y7
+	JMP       done14
+
+kind15:
+	VPMOVZXWD (DX)(R13*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R13*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done14
+
+done14:
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   X4, (SI)(R13*2)
+	VMOVDQU   X5, 16(SI)(R13*2)
+
+stored20:
+	JMP done17
+
+kind18:
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y4, (SI)(R13*2)
+
+stored23:
+	JMP done17
+
+done17:
+	ADDQ $0x00000010, R13
+	CMPQ R13, R8
+	JLE  step5
+	CMPQ R13, AX
+	JEQ  done6
+	MOVQ R8, R13
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(R8*2), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU (BX)(R8*2), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept8
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided13
+
+around19:
+	VMOVNTDQ X4, (SI)(R13*2)
+	VMOVNTDQ X5, 16(SI)(R13*2)
+	JMP      stored20
+
+around22:
+	VMOVNTDQ Y4, (SI)(R13*2)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-2, R8, BX
+	LEAQ   (SP), DX
+	ADDQ   BX, DX
+	IMUL3Q $-2, R8, R14
+	LEAQ   32(SP), BX
+	ADDQ   R14, BX
+	JMP    end25
+
+other2:
+step26:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn6:
+turn30:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns32
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand9:
+strand33:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block7:
+block31:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near10:
+near34:
 	XORQ R12, R12
 
-group11:
+group35:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind37
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
-	JMP       done12
+	JMP       done36
 
-kind13:
+kind37:
 	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done12
+	JMP       done36
 
-done12:
+done36:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal15
+	JNE    reciprocal39
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided16
+	JMP    divided40
 
-reciprocal15:
+reciprocal39:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3205,7 +3603,7 @@ reciprocal15:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided16:
+divided40:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3217,130 +3615,130 @@ divided16:
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind42
 	VCVTPH2PS (DX)(R12*2), Y6
 	VCVTPH2PS 16(DX)(R12*2), Y7
-	JMP       done17
+	JMP       done41
 
-kind18:
+kind42:
 	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done17
+	JMP       done41
 
-done17:
+done41:
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind21
+	JNE       kind45
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around46
 	VMOVDQU   X4, (SI)(R12*2)
 	VMOVDQU   X5, 16(SI)(R12*2)
-	JMP       stored23
+	JMP       stored47
 
-around22:
+around46:
 	VMOVNTDQ X4, (SI)(R12*2)
 	VMOVNTDQ X5, 16(SI)(R12*2)
 
-stored23:
-	JMP done20
+stored47:
+	JMP done44
 
-kind21:
+kind45:
 	VPSRLD    $0x10, Y4, Y4
 	VPSRLD    $0x10, Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around49
 	VMOVDQU   Y4, (SI)(R12*2)
-	JMP       stored26
+	JMP       stored50
 
-around25:
+around49:
 	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored26:
-	JMP done20
+stored50:
+	JMP done44
 
-done20:
+done44:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
-	JNE  group11
+	JNE  group35
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block7
+	JNE  block31
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand33
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn30
 
-turns8:
+turns32:
 	TESTQ AX, AX
-	JEQ   none27
+	JEQ   none51
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand28:
+strand52:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         AX, R8
 
-some29:
+some53:
 	TESTQ R8, R8
-	JLE   done30
+	JLE   done54
 	CMPQ  R8, $0x00000010
-	JGE   whole31
+	JGE   whole55
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	LEAQ  (SI)(R8*2), SI
 	MOVQ  $0x00000010, R8
 
-whole31:
+whole55:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near32
+	JEQ        near56
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near32:
+near56:
 	CMPB      273(CX), $0x00
-	JNE       kind34
+	JNE       kind58
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
-	JMP       done33
+	JMP       done57
 
-kind34:
+kind58:
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done33
+	JMP       done57
 
-done33:
+done57:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal60
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided37
+	JMP    divided61
 
-reciprocal36:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3348,7 +3746,7 @@ reciprocal36:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided37:
+divided61:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3360,72 +3758,72 @@ divided37:
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind63
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done38
+	JMP       done62
 
-kind39:
+kind63:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done38
+	JMP       done62
 
-done38:
+done62:
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind42
+	JNE       kind66
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near45
+	JNE       near67
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around68
 
-near45:
+near67:
 	VMOVDQU X4, (SI)
 	VMOVDQU X5, 16(SI)
-	JMP     stored44
+	JMP     stored69
 
-around43:
+around68:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored44:
-	JMP done41
+stored69:
+	JMP done65
 
-kind42:
+kind66:
 	VPSRLD    $0x10, Y4, Y4
 	VPSRLD    $0x10, Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near49
+	JNE       near71
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around72
 
-near49:
+near71:
 	VMOVDQU Y4, (SI)
-	JMP     stored48
+	JMP     stored73
 
-around47:
+around72:
 	VMOVNTDQ Y4, (SI)
 
-stored48:
-	JMP done41
+stored73:
+	JMP done65
 
-done41:
+done65:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, R8
-	JMP  some29
+	JMP  some53
 
-done30:
+done54:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -3440,14 +3838,14 @@ done30:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000004, R11
 	DECQ   R10
-	JNE    strand28
+	JNE    strand52
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none27:
+none51:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3456,9 +3854,9 @@ none27:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step26
 
-steps3:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -3475,56 +3873,56 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block51:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks76
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near77
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near53:
+near77:
 	XORQ R9, R9
 
-group54:
+group78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded79
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded55:
+loaded79:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded80
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded56:
+loaded80:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind82
 	VCVTPH2PS (BX)(R9*2), Y6
 	VCVTPH2PS 16(BX)(R9*2), Y7
-	JMP       done57
+	JMP       done81
 
-kind58:
+kind82:
 	VPMOVZXWD (BX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done57
+	JMP       done81
 
-done57:
+done81:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal60
+	JNE    reciprocal84
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided61
+	JMP    divided85
 
-reciprocal60:
+reciprocal84:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3532,7 +3930,7 @@ reciprocal60:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided61:
+divided85:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3544,107 +3942,107 @@ divided61:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind87
 	VCVTPH2PS (DX)(R9*2), Y8
 	VCVTPH2PS 16(DX)(R9*2), Y9
-	JMP       done62
+	JMP       done86
 
-kind63:
+kind87:
 	VPMOVZXWD (DX)(R9*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R9*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done62
+	JMP       done86
 
-done62:
+done86:
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind90
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around91
 	VMOVDQU   X6, (SI)(R9*2)
 	VMOVDQU   X7, 16(SI)(R9*2)
-	JMP       stored68
+	JMP       stored92
 
-around67:
+around91:
 	VMOVNTDQ X6, (SI)(R9*2)
 	VMOVNTDQ X7, 16(SI)(R9*2)
 
-stored68:
-	JMP done65
+stored92:
+	JMP done89
 
-kind66:
+kind90:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around94
 	VMOVDQU   Y6, (SI)(R9*2)
-	JMP       stored71
+	JMP       stored95
 
-around70:
+around94:
 	VMOVNTDQ Y6, (SI)(R9*2)
 
-stored71:
-	JMP done65
+stored95:
+	JMP done89
 
-done65:
+done89:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group54
+	JNE  group78
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block75
 
-blocks52:
-some72:
+blocks76:
+some96:
 	TESTQ   AX, AX
-	JLE     done73
+	JLE     done97
 	CMPB    72(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded98
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded74:
+loaded98:
 	CMPB    73(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded99
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded75:
+loaded99:
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind101
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	JMP       done76
+	JMP       done100
 
-kind77:
+kind101:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done76
+	JMP       done100
 
-done76:
+done100:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal79
+	JNE    reciprocal103
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided80
+	JMP    divided104
 
-reciprocal79:
+reciprocal103:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3652,7 +4050,7 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
+divided104:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3664,66 +4062,66 @@ divided80:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind82
+	JNE       kind106
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
-	JMP       done81
+	JMP       done105
 
-kind82:
+kind106:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done81
+	JMP       done105
 
-done81:
+done105:
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind109
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around110
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored87
+	JMP       stored111
 
-around86:
+around110:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored87:
-	JMP done84
+stored111:
+	JMP done108
 
-kind85:
+kind109:
 	VPSRLD    $0x10, Y6, Y6
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around113
 	VMOVDQU   Y6, (SI)
-	JMP       stored90
+	JMP       stored114
 
-around89:
+around113:
 	VMOVNTDQ Y6, (SI)
 
-stored90:
-	JMP done84
+stored114:
+	JMP done108
 
-done84:
+done108:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some72
+	JMP  some96
 
-done73:
+done97:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -8998,20 +8998,25 @@ TEXT ·quantizeAVX2F32I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000020
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000001f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -9020,21 +9025,12 @@ run3:
 	VBROADCASTSS 3584(SI), Y3
 	VCVTPS2DQ    Y4, Y4
 	VPBROADCASTB X4, Y4
-	MOVQ         AX, DI
+	XORQ         R11, R11
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*4)
+	PREFETCHT1  64(R12)(R11*4)
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMOVUPS     64(DX)(R11*4), Y7
@@ -9068,43 +9064,130 @@ group6:
 	VPERMD      Y5, Y6, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around8
 	VMOVDQU     Y5, (BX)(R11*1)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ Y5, (BX)(R11*1)
-
-stored8:
+stored9:
 	ADDQ $0x00000020, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+around8:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored9
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near10
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near10:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run11:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
+
+step12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y4
+	VMOVUPS    32(DX)(R11*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal14
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided15:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around16
+	VMOVDQU      X4, (BX)(R11*1)
+
+stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step12
+	CMPQ R11, AX
+	JEQ  done13
+	MOVQ DI, R11
+	JMP  step12
+
+done13:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run11
+	VZEROUPPER
+	RET
+
+reciprocal14:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided15
+
+around16:
+	VMOVNTDQ X4, (BX)(R11*1)
+	JMP      stored17
+
 other2:
-step9:
+step18:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide13
+	JEQ  divide22
 
-turn14:
+turn23:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns25
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand17:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -9115,19 +9198,19 @@ strand17:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block15:
+block24:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near18:
+near27:
 	XORQ R11, R11
 
-group19:
+group28:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMOVUPS     64(DX)(R11*4), Y9
@@ -9161,66 +9244,66 @@ group19:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around20
+	JNE         around29
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored21
+	JMP         stored30
 
-around20:
+around29:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored21:
+stored30:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group19
+	JNE  group28
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block15
+	JNE  block24
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn23
 
-turns16:
-divide13:
-turn22:
+turns25:
+divide22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand25:
+strand34:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block23:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near26:
+near35:
 	XORQ R11, R11
 
-group27:
+group36:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal37
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided29
+	JMP     divided38
 
-reciprocal28:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9228,7 +9311,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided38:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9249,68 +9332,68 @@ divided29:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around30
+	JNE          around39
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored31
+	JMP          stored40
 
-around30:
+around39:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored31:
+stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group36
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block23
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand25
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn31
 
-turns24:
+turns33:
 	TESTQ AX, AX
-	JEQ   none32
+	JEQ   none41
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand33:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some34:
+some43:
 	TESTQ DI, DI
-	JLE   done35
+	JLE   done44
 	CMPQ  DI, $0x00000010
-	JGE   whole36
+	JGE   whole45
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole36:
+whole45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 
-near37:
+near46:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal47
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided39
+	JMP     divided48
 
-reciprocal38:
+reciprocal47:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9318,7 +9401,7 @@ reciprocal38:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided39:
+divided48:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9339,24 +9422,24 @@ divided39:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near42
+	JNE          near49
 	CMPB         76(CX), $0x00
-	JNE          around40
+	JNE          around50
 
-near42:
+near49:
 	VMOVDQU X4, (BX)
-	JMP     stored41
+	JMP     stored51
 
-around40:
+around50:
 	VMOVNTDQ X4, (BX)
 
-stored41:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some34
+	JMP  some43
 
-done35:
+done44:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -9367,22 +9450,22 @@ done35:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand33
+	JNE    strand42
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none32:
+none41:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step18
 
-steps10:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -9399,19 +9482,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none44
+	JEQ   none53
 	LEAQ  16640(R8), R9
 
-block45:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks55
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near47
+	JEQ        near56
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near47:
+near56:
 	VMOVUPS     (R8), Y1
 	VMOVUPS     4160(R8), Y0
 	VMINPS      (DX), Y0, Y0
@@ -9449,14 +9532,14 @@ near47:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around57
 	VMOVDQU     Y0, (BX)
-	JMP         stored49
+	JMP         stored58
 
-around48:
+around57:
 	VMOVNTDQ Y0, (BX)
 
-stored49:
+stored58:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+128, DX
@@ -9464,9 +9547,9 @@ stored49:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block54
 
-blocks46:
+blocks55:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9476,34 +9559,34 @@ blocks46:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none44:
+none53:
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide59
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide59
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -9515,16 +9598,16 @@ none44:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block51:
+block60:
 	CMPQ       AX, $0x00000020
-	JLT        blocks52
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near53:
+near62:
 	VMOVUPS     (DX), Y2
 	VMOVUPS     32(DX), Y6
 	VMOVUPS     64(DX), Y7
@@ -9558,22 +9641,22 @@ near53:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around63
 	VMOVDQU     Y2, (BX)
-	JMP         stored55
+	JMP         stored64
 
-around54:
+around63:
 	VMOVNTDQ Y2, (BX)
 
-stored55:
+stored64:
 	ADDQ $+128, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block51
+	JMP  block60
 
-blocks52:
+blocks61:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9583,43 +9666,43 @@ blocks52:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide50:
-block56:
+divide59:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks57
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near58:
+near67:
 	XORQ R8, R8
 
-group59:
+group68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded69
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded60:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded70
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded61:
+loaded70:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal71
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided63
+	JMP     divided72
 
-reciprocal62:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9627,7 +9710,7 @@ reciprocal62:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided63:
+divided72:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9648,49 +9731,49 @@ divided63:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around64
+	JNE          around73
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored65
+	JMP          stored74
 
-around64:
+around73:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored65:
+stored74:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group59
+	JNE  group68
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block56
+	JMP  block65
 
-blocks57:
-some66:
+blocks66:
+some75:
 	TESTQ   AX, AX
-	JLE     done67
+	JLE     done76
 	CMPB    72(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded68:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded78
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded69:
+loaded78:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal70
+	JNE     reciprocal79
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided71
+	JMP     divided80
 
-reciprocal70:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9698,7 +9781,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided80:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9719,22 +9802,22 @@ divided71:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around72
+	JNE          around81
 	VMOVDQU      X6, (BX)
-	JMP          stored73
+	JMP          stored82
 
-around72:
+around81:
 	VMOVNTDQ X6, (BX)
 
-stored73:
+stored82:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some66
+	JMP  some75
 
-done67:
+done76:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9775,38 +9858,124 @@ TEXT ·quantizeAVX2F64I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
 
-step2:
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y4
+	VMOVUPD    32(DX)(R11*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal7
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided8:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPACKSSDW  X5, X4, X4
+	VPAND      all32_ff00ff<>+0(SB), X4, X4
+	VPACKUSWB  X4, X4, X4
+	VMOVQ      X4, R12
+	CMPB       76(CX), $0x00
+	JNE        around9
+	MOVQ       R12, (BX)(R11*1)
+
+stored10:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided8
+
+around9:
+	MOVNTIQ R12, (BX)(R11*1)
+	JMP     stored10
+
+other2:
+step11:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn6:
+turn15:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns17
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand9:
+strand18:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block7:
+block16:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near10
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 
-near10:
+near19:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal20
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
+	JMP     divided21
 
-reciprocal11:
+reciprocal20:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9814,7 +9983,7 @@ reciprocal11:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided12:
+divided21:
 	VCMPPD     $0x07, Y4, Y4, Y6
 	VCMPPD     $0x07, Y5, Y5, Y7
 	VANDPD     Y4, Y6, Y4
@@ -9834,65 +10003,65 @@ divided12:
 	VPACKUSWB  X4, X4, X4
 	VMOVQ      X4, R11
 	CMPB       76(CX), $0x00
-	JNE        around13
+	JNE        around22
 	MOVQ       R11, (BX)
-	JMP        stored14
+	JMP        stored23
 
-around13:
+around22:
 	MOVNTIQ R11, (BX)
 
-stored14:
+stored23:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	SUBQ $0x00000008, DI
-	JNE  block7
+	JNE  block16
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand9
+	JNE  strand18
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn15
 
-turns8:
+turns17:
 	TESTQ AX, AX
-	JEQ   none15
+	JEQ   none24
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand16:
+strand25:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         AX, DI
 
-some17:
+some26:
 	TESTQ DI, DI
-	JLE   done18
+	JLE   done27
 	CMPQ  DI, $0x00000008
-	JGE   whole19
+	JGE   whole28
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000008, DI
 
-whole19:
+whole28:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near20
+	JEQ        near29
 	PREFETCHT1 (DX)(R11*1)
 
-near20:
+near29:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal30
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided31
 
-reciprocal21:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9900,7 +10069,7 @@ reciprocal21:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided22:
+divided31:
 	VCMPPD     $0x07, Y4, Y4, Y6
 	VCMPPD     $0x07, Y5, Y5, Y7
 	VANDPD     Y4, Y6, Y4
@@ -9920,24 +10089,24 @@ divided22:
 	VPACKUSWB  X4, X4, X4
 	VMOVQ      X4, R11
 	CMPB       78(CX), $0x00
-	JNE        near25
+	JNE        near32
 	CMPB       76(CX), $0x00
-	JNE        around23
+	JNE        around33
 
-near25:
+near32:
 	MOVQ R11, (BX)
-	JMP  stored24
+	JMP  stored34
 
-around23:
+around33:
 	MOVNTIQ R11, (BX)
 
-stored24:
+stored34:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	SUBQ $0x00000008, DI
-	JMP  some17
+	JMP  some26
 
-done18:
+done27:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -9948,22 +10117,22 @@ done18:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand16
+	JNE    strand25
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none15:
+none24:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps12
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step11
 
-steps3:
+steps12:
 	VZEROUPPER
 	RET
 
@@ -9979,42 +10148,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block36:
 	CMPQ       AX, $0x00000020
-	JLT        blocks28
+	JLT        blocks37
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near38
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near38:
 	XORQ R8, R8
 
-group30:
+group39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded40
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded31:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded41
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded32:
+loaded41:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal42
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided34
+	JMP     divided43
 
-reciprocal33:
+reciprocal42:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -10022,7 +10191,7 @@ reciprocal33:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided34:
+divided43:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -10042,49 +10211,49 @@ divided34:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R9
 	CMPB       76(CX), $0x00
-	JNE        around35
+	JNE        around44
 	MOVQ       R9, (BX)(R8*1)
-	JMP        stored36
+	JMP        stored45
 
-around35:
+around44:
 	MOVNTIQ R9, (BX)(R8*1)
 
-stored36:
+stored45:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group30
+	JNE  group39
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block27
+	JMP  block36
 
-blocks28:
-some37:
+blocks37:
+some46:
 	TESTQ   AX, AX
-	JLE     done38
+	JLE     done47
 	CMPB    72(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded48
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded39:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded49
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded40:
+loaded49:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal41
+	JNE     reciprocal50
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided42
+	JMP     divided51
 
-reciprocal41:
+reciprocal50:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -10092,7 +10261,7 @@ reciprocal41:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided42:
+divided51:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -10112,22 +10281,22 @@ divided42:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R8
 	CMPB       76(CX), $0x00
-	JNE        around43
+	JNE        around52
 	MOVQ       R8, (BX)
-	JMP        stored44
+	JMP        stored53
 
-around43:
+around52:
 	MOVNTIQ R8, (BX)
 
-stored44:
+stored53:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some37
+	JMP  some46
 
-done38:
+done47:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10158,20 +10327,25 @@ TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000020
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000001f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -10180,19 +10354,11 @@ run3:
 	VBROADCASTSS 3584(SI), Y3
 	VCVTPS2DQ    Y4, Y4
 	VPBROADCASTB X4, Y4
-	MOVQ         AX, DI
+	XORQ         R11, R11
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*2)
 	VCVTPH2PS   (DX)(R11*2), Y5
 	VCVTPH2PS   16(DX)(R11*2), Y6
 	VCVTPH2PS   32(DX)(R11*2), Y7
@@ -10226,43 +10392,130 @@ group6:
 	VPERMD      Y5, Y6, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around8
 	VMOVDQU     Y5, (BX)(R11*1)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ Y5, (BX)(R11*1)
-
-stored8:
+stored9:
 	ADDQ $0x00000020, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+around8:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored9
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near10
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near10:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run11:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
+
+step12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VCVTPH2PS  (DX)(R11*2), Y4
+	VCVTPH2PS  16(DX)(R11*2), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal14
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided15:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around16
+	VMOVDQU      X4, (BX)(R11*1)
+
+stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step12
+	CMPQ R11, AX
+	JEQ  done13
+	MOVQ DI, R11
+	JMP  step12
+
+done13:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run11
+	VZEROUPPER
+	RET
+
+reciprocal14:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided15
+
+around16:
+	VMOVNTDQ X4, (BX)(R11*1)
+	JMP      stored17
+
 other2:
-step9:
+step18:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide13
+	JEQ  divide22
 
-turn14:
+turn23:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns25
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand17:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -10273,17 +10526,17 @@ strand17:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block15:
+block24:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near18:
+near27:
 	XORQ R11, R11
 
-group19:
+group28:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VCVTPH2PS   32(DX)(R11*2), Y9
@@ -10317,64 +10570,64 @@ group19:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around20
+	JNE         around29
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored21
+	JMP         stored30
 
-around20:
+around29:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored21:
+stored30:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group19
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block15
+	JNE  block24
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn23
 
-turns16:
-divide13:
-turn22:
+turns25:
+divide22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand25:
+strand34:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block23:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near26:
+near35:
 	XORQ R11, R11
 
-group27:
+group36:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal28
+	JNE       reciprocal37
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided29
+	JMP       divided38
 
-reciprocal28:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10382,7 +10635,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided38:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10403,68 +10656,68 @@ divided29:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around30
+	JNE          around39
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored31
+	JMP          stored40
 
-around30:
+around39:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored31:
+stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group36
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block23
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand25
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn31
 
-turns24:
+turns33:
 	TESTQ AX, AX
-	JEQ   none32
+	JEQ   none41
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand33:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some34:
+some43:
 	TESTQ DI, DI
-	JLE   done35
+	JLE   done44
 	CMPQ  DI, $0x00000010
-	JGE   whole36
+	JGE   whole45
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole36:
+whole45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 
-near37:
+near46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal47
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided39
+	JMP       divided48
 
-reciprocal38:
+reciprocal47:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10472,7 +10725,7 @@ reciprocal38:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided39:
+divided48:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10493,24 +10746,24 @@ divided39:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near42
+	JNE          near49
 	CMPB         76(CX), $0x00
-	JNE          around40
+	JNE          around50
 
-near42:
+near49:
 	VMOVDQU X4, (BX)
-	JMP     stored41
+	JMP     stored51
 
-around40:
+around50:
 	VMOVNTDQ X4, (BX)
 
-stored41:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some34
+	JMP  some43
 
-done35:
+done44:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -10521,22 +10774,22 @@ done35:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand33
+	JNE    strand42
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none32:
+none41:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step18
 
-steps10:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -10553,18 +10806,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none44
+	JEQ   none53
 	LEAQ  16640(R8), R9
 
-block45:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks55
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near47
+	JEQ        near56
 	PREFETCHT1 (DX)(R10*1)
 
-near47:
+near56:
 	VCVTPH2PS   (DX), Y0
 	VCVTPH2PS   16(DX), Y1
 	VCVTPH2PS   32(DX), Y2
@@ -10606,14 +10859,14 @@ near47:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around57
 	VMOVDQU     Y0, (BX)
-	JMP         stored49
+	JMP         stored58
 
-around48:
+around57:
 	VMOVNTDQ Y0, (BX)
 
-stored49:
+stored58:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -10621,9 +10874,9 @@ stored49:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block54
 
-blocks46:
+blocks55:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10633,34 +10886,34 @@ blocks46:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none44:
+none53:
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide59
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide59
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -10672,15 +10925,15 @@ none44:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block51:
+block60:
 	CMPQ       AX, $0x00000020
-	JLT        blocks52
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near62:
 	VCVTPH2PS   (DX), Y2
 	VCVTPH2PS   16(DX), Y6
 	VCVTPH2PS   32(DX), Y7
@@ -10714,22 +10967,22 @@ near53:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around63
 	VMOVDQU     Y2, (BX)
-	JMP         stored55
+	JMP         stored64
 
-around54:
+around63:
 	VMOVNTDQ Y2, (BX)
 
-stored55:
+stored64:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block51
+	JMP  block60
 
-blocks52:
+blocks61:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10739,41 +10992,41 @@ blocks52:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide50:
-block56:
+divide59:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks57
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near58:
+near67:
 	XORQ R8, R8
 
-group59:
+group68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded69
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded60:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded70
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded61:
+loaded70:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal71
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided63
+	JMP       divided72
 
-reciprocal62:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10781,7 +11034,7 @@ reciprocal62:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided63:
+divided72:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10802,49 +11055,49 @@ divided63:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around64
+	JNE          around73
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored65
+	JMP          stored74
 
-around64:
+around73:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored65:
+stored74:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group59
+	JNE  group68
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block56
+	JMP  block65
 
-blocks57:
-some66:
+blocks66:
+some75:
 	TESTQ   AX, AX
-	JLE     done67
+	JLE     done76
 	CMPB    72(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded68:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded78
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded69:
+loaded78:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal79
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided71
+	JMP       divided80
 
-reciprocal70:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10852,7 +11105,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided80:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10873,22 +11126,22 @@ divided71:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around72
+	JNE          around81
 	VMOVDQU      X6, (BX)
-	JMP          stored73
+	JMP          stored82
 
-around72:
+around81:
 	VMOVNTDQ X6, (BX)
 
-stored73:
+stored82:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some66
+	JMP  some75
 
-done67:
+done76:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10919,20 +11172,25 @@ TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000020
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000001f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -10941,19 +11199,11 @@ run3:
 	VBROADCASTSS 3584(SI), Y3
 	VCVTPS2DQ    Y4, Y4
 	VPBROADCASTB X4, Y4
-	MOVQ         AX, DI
+	XORQ         R11, R11
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*2)
 	VMOVDQU     (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
@@ -10990,43 +11240,132 @@ group6:
 	VPERMQ      $0xd8, Y5, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around8
 	VMOVDQU     Y5, (BX)(R11*1)
-	JMP         stored8
 
-around7:
-	VMOVNTDQ Y5, (BX)(R11*1)
-
-stored8:
+stored9:
 	ADDQ $0x00000020, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+around8:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored9
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near10
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near10:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run11:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
+
+step12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	VPMOVZXWD  (DX)(R11*2), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPMOVZXWD  16(DX)(R11*2), Y5
+	VPSLLD     $0x10, Y5, Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal14
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided15:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPAND        all32_ff00ff<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around16
+	VMOVDQU      X4, (BX)(R11*1)
+
+stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step12
+	CMPQ R11, AX
+	JEQ  done13
+	MOVQ DI, R11
+	JMP  step12
+
+done13:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run11
+	VZEROUPPER
+	RET
+
+reciprocal14:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided15
+
+around16:
+	VMOVNTDQ X4, (BX)(R11*1)
+	JMP      stored17
+
 other2:
-step9:
+step18:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide13
+	JEQ  divide22
 
-turn14:
+turn23:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns25
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand17:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -11037,17 +11376,17 @@ strand17:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block15:
+block24:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near18
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near18:
+near27:
 	XORQ R11, R11
 
-group19:
+group28:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -11084,66 +11423,66 @@ group19:
 	VPERMQ      $0xd8, Y7, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around20
+	JNE         around29
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored21
+	JMP         stored30
 
-around20:
+around29:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored21:
+stored30:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group19
+	JNE  group28
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block15
+	JNE  block24
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn23
 
-turns16:
-divide13:
-turn22:
+turns25:
+divide22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand25:
+strand34:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block23:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near26:
+near35:
 	XORQ R11, R11
 
-group27:
+group36:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal28
+	JNE       reciprocal37
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided29
+	JMP       divided38
 
-reciprocal28:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11151,7 +11490,7 @@ reciprocal28:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided29:
+divided38:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11172,70 +11511,70 @@ divided29:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around30
+	JNE          around39
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored31
+	JMP          stored40
 
-around30:
+around39:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored31:
+stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group36
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block23
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand25
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn31
 
-turns24:
+turns33:
 	TESTQ AX, AX
-	JEQ   none32
+	JEQ   none41
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand33:
+strand42:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some34:
+some43:
 	TESTQ DI, DI
-	JLE   done35
+	JLE   done44
 	CMPQ  DI, $0x00000010
-	JGE   whole36
+	JGE   whole45
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole36:
+whole45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 
-near37:
+near46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal47
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided39
+	JMP       divided48
 
-reciprocal38:
+reciprocal47:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11243,7 +11582,7 @@ reciprocal38:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided39:
+divided48:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11264,24 +11603,24 @@ divided39:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near42
+	JNE          near49
 	CMPB         76(CX), $0x00
-	JNE          around40
+	JNE          around50
 
-near42:
+near49:
 	VMOVDQU X4, (BX)
-	JMP     stored41
+	JMP     stored51
 
-around40:
+around50:
 	VMOVNTDQ X4, (BX)
 
-stored41:
+stored51:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some34
+	JMP  some43
 
-done35:
+done44:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -11292,22 +11631,22 @@ done35:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand33
+	JNE    strand42
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none32:
+none41:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step18
 
-steps10:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -11324,18 +11663,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none44
+	JEQ   none53
 	LEAQ  16640(R8), R9
 
-block45:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks55
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near47
+	JEQ        near56
 	PREFETCHT1 (DX)(R10*1)
 
-near47:
+near56:
 	VPMOVZXWD   (DX), Y0
 	VPSLLD      $0x10, Y0, Y0
 	VPMOVZXWD   16(DX), Y1
@@ -11381,14 +11720,14 @@ near47:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around48
+	JNE         around57
 	VMOVDQU     Y0, (BX)
-	JMP         stored49
+	JMP         stored58
 
-around48:
+around57:
 	VMOVNTDQ Y0, (BX)
 
-stored49:
+stored58:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -11396,9 +11735,9 @@ stored49:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block54
 
-blocks46:
+blocks55:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11408,34 +11747,34 @@ blocks46:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none44:
+none53:
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide59
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide59
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide59
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide59
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -11447,15 +11786,15 @@ none44:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block51:
+block60:
 	CMPQ       AX, $0x00000020
-	JLT        blocks52
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near62:
 	VPMOVZXWD   (DX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VPMOVZXWD   16(DX), Y6
@@ -11493,22 +11832,22 @@ near53:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around63
 	VMOVDQU     Y2, (BX)
-	JMP         stored55
+	JMP         stored64
 
-around54:
+around63:
 	VMOVNTDQ Y2, (BX)
 
-stored55:
+stored64:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block51
+	JMP  block60
 
-blocks52:
+blocks61:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11518,43 +11857,43 @@ blocks52:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide50:
-block56:
+divide59:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks57
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near58:
+near67:
 	XORQ R8, R8
 
-group59:
+group68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded69
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded60:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded70
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded61:
+loaded70:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal71
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided63
+	JMP       divided72
 
-reciprocal62:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11562,7 +11901,7 @@ reciprocal62:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided63:
+divided72:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11583,51 +11922,51 @@ divided63:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around64
+	JNE          around73
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored65
+	JMP          stored74
 
-around64:
+around73:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored65:
+stored74:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group59
+	JNE  group68
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block56
+	JMP  block65
 
-blocks57:
-some66:
+blocks66:
+some75:
 	TESTQ   AX, AX
-	JLE     done67
+	JLE     done76
 	CMPB    72(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded68:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded78
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded69:
+loaded78:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal79
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided71
+	JMP       divided80
 
-reciprocal70:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11635,7 +11974,7 @@ reciprocal70:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided71:
+divided80:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11656,22 +11995,22 @@ divided71:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around72
+	JNE          around81
 	VMOVDQU      X6, (BX)
-	JMP          stored73
+	JMP          stored82
 
-around72:
+around81:
 	VMOVNTDQ X6, (BX)
 
-stored73:
+stored82:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some66
+	JMP  some75
 
-done67:
+done76:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11702,41 +12041,36 @@ TEXT ·quantizeAVX2F32I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	XORQ         R11, R11
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*4)
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
@@ -11762,157 +12096,61 @@ group6:
 	VPACKUSDW   Y5, Y6, Y5
 	VPERMQ      $0xd8, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around7
+	JNE         around8
 	VMOVDQU     Y5, (BX)(R11*2)
-	JMP         stored8
 
-around7:
+stored9:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+around8:
 	VMOVNTDQ Y5, (BX)(R11*2)
+	JMP      stored9
 
-stored8:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run3
-	VZEROUPPER
-	RET
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near10
+	TESTQ $0x0000000f, AX
+	JNE   other2
 
-other2:
-step9:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide13
+near10:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
 
-turn14:
-	CMPQ AX, 104(CX)
-	JLT  turns16
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+run11:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
 
-strand17:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
+step12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y4
+	VMOVUPS    32(DX)(R11*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal14
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
 
-block15:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near18
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near18:
-	XORQ R11, R11
-
-group19:
-	VMOVUPS     (DX)(R11*4), Y7
-	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y7, Y7
-	VPAND       all32_ffff<>+0(SB), Y8, Y8
-	VPAND       all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW   Y7, Y8, Y7
-	VPERMQ      $0xd8, Y7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around20
-	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored21
-
-around20:
-	VMOVNTDQ Y7, (BX)(R11*2)
-
-stored21:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group19
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block15
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn14
-
-turns16:
-divide13:
-turn22:
-	CMPQ AX, 104(CX)
-	JLT  turns24
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand25:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block23:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near26:
-	XORQ R11, R11
-
-group27:
-	VMOVUPS (DX)(R11*4), Y4
-	VMOVUPS 32(DX)(R11*4), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal28
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided29
-
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided29:
+divided15:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -11932,543 +12170,27 @@ divided29:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around16
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored31
 
-around30:
-	VMOVNTDQ Y4, (BX)(R11*2)
-
-stored31:
+stored17:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group27
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block23
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand25
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn22
+	CMPQ R11, DI
+	JLE  step12
+	CMPQ R11, AX
+	JEQ  done13
+	MOVQ DI, R11
+	JMP  step12
 
-turns24:
-	TESTQ AX, AX
-	JEQ   none32
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand33:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some34:
-	TESTQ DI, DI
-	JLE   done35
-	CMPQ  DI, $0x00000010
-	JGE   whole36
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole36:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near37
-	PREFETCHT1 (DX)(R11*1)
-
-near37:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal38
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided39
-
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided39:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPAND     all32_ffff<>+0(SB), Y4, Y4
-	VPAND     all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      78(CX), $0x00
-	JNE       near42
-	CMPB      76(CX), $0x00
-	JNE       around40
-
-near42:
-	VMOVDQU Y4, (BX)
-	JMP     stored41
-
-around40:
-	VMOVNTDQ Y4, (BX)
-
-stored41:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some34
-
-done35:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand33
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none32:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
+done13:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
 	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide44
-	CMPB         72(CX), $0x00
-	JNE          divide44
-	CMPB         73(CX), $0x00
-	JNE          divide44
-	CMPB         75(CX), $0x00
-	JNE          divide44
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide44
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide44
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide44
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide44
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block45:
-	CMPQ       AX, $0x00000010
-	JLT        blocks46
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near47
-	PREFETCHT1 (DX)(R8*1)
-
-near47:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPAND       all32_ffff<>+0(SB), Y11, Y11
-	VPAND       all32_ffff<>+0(SB), Y10, Y10
-	VPACKUSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around48
-	VMOVDQU     Y10, (BX)
-	JMP         stored49
-
-around48:
-	VMOVNTDQ Y10, (BX)
-
-stored49:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block45
-
-blocks46:
-divide44:
-block50:
-	CMPQ       AX, $0x00000040
-	JLT        blocks51
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near52
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near52:
-	XORQ R8, R8
-
-group53:
-	CMPB    72(CX), $0x00
-	JEQ     loaded54
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded54:
-	CMPB    73(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded55:
-	VMOVUPS (DX)(R8*4), Y6
-	VMOVUPS 32(DX)(R8*4), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal56
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
-
-reciprocal56:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided57:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around58
-	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored59
-
-around58:
-	VMOVNTDQ Y6, (BX)(R8*2)
-
-stored59:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group53
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block50
-
-blocks51:
-some60:
-	TESTQ   AX, AX
-	JLE     done61
-	CMPB    72(CX), $0x00
-	JEQ     loaded62
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded62:
-	CMPB    73(CX), $0x00
-	JEQ     loaded63
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded63:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal64
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided65
-
-reciprocal64:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided65:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around66
-	VMOVDQU   Y6, (BX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ Y6, (BX)
-
-stored67:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some60
-
-done61:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_ffff<>+0(SB)/4, $0x0000ffff
-DATA all32_ffff<>+4(SB)/4, $0x0000ffff
-DATA all32_ffff<>+8(SB)/4, $0x0000ffff
-DATA all32_ffff<>+12(SB)/4, $0x0000ffff
-DATA all32_ffff<>+16(SB)/4, $0x0000ffff
-DATA all32_ffff<>+20(SB)/4, $0x0000ffff
-DATA all32_ffff<>+24(SB)/4, $0x0000ffff
-DATA all32_ffff<>+28(SB)/4, $0x0000ffff
-GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
-
-// func quantizeAVX2F32I32(n int, call *kernelCall)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	TESTQ        $0x0000003f, AX
-	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
-
-run3:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
-
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
-	VMOVUPS     (DX)(R11*4), Y5
-	VMOVUPS     32(DX)(R11*4), Y6
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	VCVTPS2DQ   Y6, Y7
-	VCVTPS2DQ   Y5, Y8
-	VMOVUPS     all32_4f000000<>+0(SB), Y9
-	VCMPPS      $0x1d, Y9, Y6, Y6
-	VCMPPS      $0x1d, Y9, Y5, Y5
-	VPXOR       Y6, Y7, Y7
-	VPXOR       Y5, Y8, Y8
-	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU     Y7, (BX)(R11*4)
-	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored8
-
-around7:
-	VMOVNTDQ Y7, (BX)(R11*4)
-	VMOVNTDQ Y8, 32(BX)(R11*4)
-
-stored8:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run11
 	VZEROUPPER
 	RET
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000040
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal14
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided15
 
 reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -12476,1495 +12198,27 @@ reciprocal14:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided15:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
-	CMPB      78(CX), $0x00
-	JNE       near18
-	CMPB      76(CX), $0x00
-	JNE       around16
-
-near18:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored17
+	VMULPS  Y6, Y5, Y5
+	JMP     divided15
 
 around16:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored17:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned11:
-	CMPB 77(CX), $0x00
-	JEQ  divide19
-
-turn20:
-	CMPQ AX, 104(CX)
-	JLT  turns22
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand23:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near24
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near24:
-	XORQ R11, R11
-
-group25:
-	VMOVUPS     (DX)(R11*4), Y7
-	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y7, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y7, Y7
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y7, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around26
-	VMOVDQU     Y9, (BX)(R11*4)
-	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored27
-
-around26:
-	VMOVNTDQ Y9, (BX)(R11*4)
-	VMOVNTDQ Y10, 32(BX)(R11*4)
-
-stored27:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group25
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block21
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand23
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn20
-
-turns22:
-divide19:
-turn28:
-	CMPQ AX, 104(CX)
-	JLT  turns30
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand31:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block29:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near32
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near32:
-	XORQ R11, R11
-
-group33:
-	VMOVUPS (DX)(R11*4), Y4
-	VMOVUPS 32(DX)(R11*4), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal34
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided35:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y6, (BX)(R11*4)
-	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored37:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group33
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block29
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand31
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn28
-
-turns30:
-	TESTQ AX, AX
-	JEQ   none38
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand39:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some40:
-	TESTQ DI, DI
-	JLE   done41
-	CMPQ  DI, $0x00000010
-	JGE   whole42
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole42:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near43
-	PREFETCHT1 (DX)(R11*1)
-
-near43:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal44
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided45
-
-reciprocal44:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided45:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      78(CX), $0x00
-	JNE       near48
-	CMPB      76(CX), $0x00
-	JNE       around46
-
-near48:
-	VMOVDQU Y6, (BX)
-	VMOVDQU Y7, 32(BX)
-	JMP     stored47
-
-around46:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored47:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some40
-
-done41:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand39
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none38:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide50
-	CMPB         72(CX), $0x00
-	JNE          divide50
-	CMPB         73(CX), $0x00
-	JNE          divide50
-	CMPB         75(CX), $0x00
-	JNE          divide50
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide50
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide50
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide50
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide50
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block51:
-	CMPQ       AX, $0x00000010
-	JLT        blocks52
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near53
-	PREFETCHT1 (DX)(R8*1)
-
-near53:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y12
-	VCVTPS2DQ   Y10, Y13
-	VMOVUPS     all32_4f000000<>+0(SB), Y14
-	VCMPPS      $0x1d, Y14, Y11, Y11
-	VCMPPS      $0x1d, Y14, Y10, Y10
-	VPXOR       Y11, Y12, Y12
-	VPXOR       Y10, Y13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around54
-	VMOVDQU     Y12, (BX)
-	VMOVDQU     Y13, 32(BX)
-	JMP         stored55
-
-around54:
-	VMOVNTDQ Y12, (BX)
-	VMOVNTDQ Y13, 32(BX)
-
-stored55:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block51
-
-blocks52:
-divide50:
-block56:
-	CMPQ       AX, $0x00000040
-	JLT        blocks57
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near58
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near58:
-	XORQ R8, R8
-
-group59:
-	CMPB    72(CX), $0x00
-	JEQ     loaded60
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded60:
-	CMPB    73(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded61:
-	VMOVUPS (DX)(R8*4), Y6
-	VMOVUPS 32(DX)(R8*4), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal62
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided63
-
-reciprocal62:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided63:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around64
-	VMOVDQU   Y8, (BX)(R8*4)
-	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored65
-
-around64:
-	VMOVNTDQ Y8, (BX)(R8*4)
-	VMOVNTDQ Y9, 32(BX)(R8*4)
-
-stored65:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group59
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block56
-
-blocks57:
-some66:
-	TESTQ   AX, AX
-	JLE     done67
-	CMPB    72(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded68:
-	CMPB    73(CX), $0x00
-	JEQ     loaded69
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded69:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal70
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided71
-
-reciprocal70:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided71:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around72
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored73
-
-around72:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored73:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some66
-
-done67:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F64I16(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Y0
-	VBROADCASTSD 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal11
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
-
-reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided12:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	VPAND      all32_ffff<>+0(SB), X4, X4
-	VPAND      all32_ffff<>+0(SB), X5, X5
-	VPACKUSDW  X5, X4, X4
-	CMPB       76(CX), $0x00
-	JNE        around13
-	VMOVDQU    X4, (BX)
-	JMP        stored14
-
-around13:
-	VMOVNTDQ X4, (BX)
-
-stored14:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000008, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none15
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand16:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
-
-some17:
-	TESTQ DI, DI
-	JLE   done18
-	CMPQ  DI, $0x00000008
-	JGE   whole19
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000008, DI
-
-whole19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-
-near20:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided22:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	VPAND      all32_ffff<>+0(SB), X4, X4
-	VPAND      all32_ffff<>+0(SB), X5, X5
-	VPACKUSDW  X5, X4, X4
-	CMPB       78(CX), $0x00
-	JNE        near25
-	CMPB       76(CX), $0x00
-	JNE        around23
-
-near25:
-	VMOVDQU X4, (BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ X4, (BX)
-
-stored24:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000008, DI
-	JMP  some17
-
-done18:
-	IMUL3Q $0x08, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand16
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none15:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	XORQ R8, R8
-
-group30:
-	CMPB    72(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (SI)(R8*8), Y0
-	VMOVUPD 32(SI)(R8*8), Y1
-
-loaded31:
-	CMPB    73(CX), $0x00
-	JEQ     loaded32
-	VMOVUPD (DI)(R8*8), Y2
-	VMOVUPD 32(DI)(R8*8), Y3
-
-loaded32:
-	VMOVUPD (DX)(R8*8), Y6
-	VMOVUPD 32(DX)(R8*8), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal33
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided34
-
-reciprocal33:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided34:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	VPAND      all32_ffff<>+0(SB), X6, X6
-	VPAND      all32_ffff<>+0(SB), X7, X7
-	VPACKUSDW  X7, X6, X6
-	CMPB       76(CX), $0x00
-	JNE        around35
-	VMOVDQU    X6, (BX)(R8*2)
-	JMP        stored36
-
-around35:
-	VMOVNTDQ X6, (BX)(R8*2)
-
-stored36:
-	ADDQ $0x00000008, R8
-	CMPQ R8, $0x00000020
-	JNE  group30
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some37:
-	TESTQ   AX, AX
-	JLE     done38
-	CMPB    72(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded39:
-	CMPB    73(CX), $0x00
-	JEQ     loaded40
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded40:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal41
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided42
-
-reciprocal41:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided42:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	VPAND      all32_ffff<>+0(SB), X6, X6
-	VPAND      all32_ffff<>+0(SB), X7, X7
-	VPACKUSDW  X7, X6, X6
-	CMPB       76(CX), $0x00
-	JNE        around43
-	VMOVDQU    X6, (BX)
-	JMP        stored44
-
-around43:
-	VMOVNTDQ X6, (BX)
-
-stored44:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some37
-
-done38:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F64I32(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Y0
-	VBROADCASTSD 64(CX), Y1
-
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand9:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block7:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near10
-	PREFETCHT1 (DX)(R11*1)
-
-near10:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal11
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided12
-
-reciprocal11:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided12:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	CMPB       76(CX), $0x00
-	JNE        around13
-	VMOVDQU    X4, (BX)
-	VMOVDQU    X5, 16(BX)
-	JMP        stored14
-
-around13:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored14:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000008, DI
-	JNE  block7
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand9
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn6
-
-turns8:
-	TESTQ AX, AX
-	JEQ   none15
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand16:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
-
-some17:
-	TESTQ DI, DI
-	JLE   done18
-	CMPQ  DI, $0x00000008
-	JGE   whole19
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000008, DI
-
-whole19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near20
-	PREFETCHT1 (DX)(R11*1)
-
-near20:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal21
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided22
-
-reciprocal21:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided22:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	CMPB       78(CX), $0x00
-	JNE        near25
-	CMPB       76(CX), $0x00
-	JNE        around23
-
-near25:
-	VMOVDQU X4, (BX)
-	VMOVDQU X5, 16(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored24:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000008, DI
-	JMP  some17
-
-done18:
-	IMUL3Q $0x08, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand16
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none15:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block27:
-	CMPQ       AX, $0x00000020
-	JLT        blocks28
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near29
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near29:
-	XORQ R8, R8
-
-group30:
-	CMPB    72(CX), $0x00
-	JEQ     loaded31
-	VMOVUPD (SI)(R8*8), Y0
-	VMOVUPD 32(SI)(R8*8), Y1
-
-loaded31:
-	CMPB    73(CX), $0x00
-	JEQ     loaded32
-	VMOVUPD (DI)(R8*8), Y2
-	VMOVUPD 32(DI)(R8*8), Y3
-
-loaded32:
-	VMOVUPD (DX)(R8*8), Y6
-	VMOVUPD 32(DX)(R8*8), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal33
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided34
-
-reciprocal33:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided34:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	CMPB       76(CX), $0x00
-	JNE        around35
-	VMOVDQU    X6, (BX)(R8*4)
-	VMOVDQU    X7, 16(BX)(R8*4)
-	JMP        stored36
-
-around35:
-	VMOVNTDQ X6, (BX)(R8*4)
-	VMOVNTDQ X7, 16(BX)(R8*4)
-
-stored36:
-	ADDQ $0x00000008, R8
-	CMPQ R8, $0x00000020
-	JNE  group30
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block27
-
-blocks28:
-some37:
-	TESTQ   AX, AX
-	JLE     done38
-	CMPB    72(CX), $0x00
-	JEQ     loaded39
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded39:
-	CMPB    73(CX), $0x00
-	JEQ     loaded40
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded40:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal41
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided42
-
-reciprocal41:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided42:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	CMPB       76(CX), $0x00
-	JNE        around43
-	VMOVDQU    X6, (BX)
-	VMOVDQU    X7, 16(BX)
-	JMP        stored44
-
-around43:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
-
-stored44:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some37
-
-done38:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2H16I16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	TESTQ        $0x0000003f, AX
-	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
-
-run3:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
-
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
-	CMPB      273(CX), $0x00
-	JNE       kind8
-	VCVTPH2PS (DX)(R11*2), Y5
-	VCVTPH2PS 16(DX)(R11*2), Y6
-	JMP       done7
-
-kind8:
-	VPMOVZXWD (DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
-	VMOVAPS   Y6, Y6
-	JMP       done7
-
-done7:
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	VCVTPS2DQ   Y6, Y6
-	VCVTPS2DQ   Y5, Y5
-	VPAND       all32_ffff<>+0(SB), Y6, Y6
-	VPAND       all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW   Y5, Y6, Y5
-	VPERMQ      $0xd8, Y5, Y5
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y5, (BX)(R11*2)
-	JMP         stored11
-
-around10:
-	VMOVNTDQ Y5, (BX)(R11*2)
-
-stored11:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run3
-	VZEROUPPER
-	RET
+	VMOVNTDQ Y4, (BX)(R11*2)
+	JMP      stored17
 
 other2:
-step12:
+step18:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide16
+	JEQ  divide22
 
-turn17:
+turn23:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns25
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -13973,33 +12227,21 @@ strand20:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block18:
+block24:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
 
-near21:
+near27:
 	XORQ R11, R11
 
-group22:
-	CMPB      273(CX), $0x00
-	JNE       kind24
-	VCVTPH2PS (DX)(R11*2), Y7
-	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done23
-
-kind24:
-	VPMOVZXWD (DX)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(DX)(R11*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y7, Y7
-	VMOVAPS   Y8, Y8
-	JMP       done23
-
-done23:
+group28:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -14023,76 +12265,64 @@ done23:
 	VPACKUSDW   Y7, Y8, Y7
 	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around29
 	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored27
+	JMP         stored30
 
-around26:
+around29:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored27:
+stored30:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
-	ADDQ $+128, DX
+	JNE  group28
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block24
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand26
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn23
 
-turns19:
-divide16:
-turn28:
+turns25:
+divide22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns30
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand31:
+strand34:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block29:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near32
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
 
-near32:
+near35:
 	XORQ R11, R11
 
-group33:
-	CMPB      273(CX), $0x00
-	JNE       kind35
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done34
-
-kind35:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done34
-
-done34:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal37
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided38
+group36:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided38
 
 reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -14132,22 +12362,22 @@ around39:
 stored40:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group33
-	ADDQ $+128, DX
+	JNE  group36
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block29
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand31
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn28
+	JMP  turn31
 
-turns30:
+turns33:
 	TESTQ AX, AX
 	JEQ   none41
 	MOVQ  96(CX), R9
@@ -14164,7 +12394,7 @@ some43:
 	CMPQ  DI, $0x00000010
 	JGE   whole45
 	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
+	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
@@ -14175,29 +12405,15 @@ whole45:
 	PREFETCHT1 (DX)(R11*1)
 
 near46:
-	CMPB      273(CX), $0x00
-	JNE       kind48
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	JMP       done47
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal47
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided48
 
-kind48:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done47
-
-done47:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal50
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided51
-
-reciprocal50:
+reciprocal47:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -14205,7 +12421,7 @@ reciprocal50:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided51:
+divided48:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -14225,25 +12441,25 @@ divided51:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near54
+	JNE       near49
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 
-near54:
+near49:
 	VMOVDQU Y4, (BX)
-	JMP     stored53
+	JMP     stored51
 
-around52:
+around50:
 	VMOVNTDQ Y4, (BX)
 
-stored53:
-	ADDQ $+32, DX
+stored51:
+	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
 	JMP  some43
 
 done44:
-	IMUL3Q $0x02, AX, DI
+	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
 	IMUL3Q $0x02, AX, DI
@@ -14259,16 +12475,16 @@ done44:
 
 none41:
 	DECQ R8
-	JEQ  steps13
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step12
+	JMP  step18
 
-steps13:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -14281,117 +12497,35 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
-	TESTQ R8, R8
-	JEQ   none56
-	LEAQ  16640(R8), R9
-
-block57:
-	CMPQ       AX, $0x00000010
-	JLT        blocks58
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near59
-	PREFETCHT1 (DX)(R10*1)
-
-near59:
-	CMPB      273(CX), $0x00
-	JNE       kind61
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done60
-
-kind61:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done60
-
-done60:
-	VMOVUPS     (R8), Y8
-	VMOVUPS     4160(R8), Y9
-	VMINPS      Y6, Y9, Y6
-	VMAXPS      Y6, Y8, Y6
-	VMULPS      12480(R8), Y6, Y8
-	VFMADD231PS 8320(R8), Y6, Y8
-	VMOVUPS     32(R8), Y6
-	VMOVUPS     4192(R8), Y9
-	VMINPS      Y7, Y9, Y7
-	VMAXPS      Y7, Y6, Y7
-	VMULPS      12512(R8), Y7, Y6
-	VFMADD231PS 8352(R8), Y7, Y6
-	CMPB        73(CX), $0x00
-	JEQ         loaded63
-	VMOVUPS     (DI), Y2
-	VMOVUPS     32(DI), Y3
-
-loaded63:
-	VCMPPS    $0x07, Y8, Y8, Y7
-	VCMPPS    $0x07, Y6, Y6, Y9
-	VANDPS    Y8, Y7, Y7
-	VANDPS    Y6, Y9, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VADDPS    Y2, Y7, Y7
-	VADDPS    Y3, Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPACKUSDW Y6, Y7, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around64
-	VMOVDQU   Y6, (BX)
-	JMP       stored65
-
-around64:
-	VMOVNTDQ Y6, (BX)
-
-stored65:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block57
-
-blocks58:
-none56:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide66
+	JLT          divide53
 	CMPB         72(CX), $0x00
-	JNE          divide66
+	JNE          divide53
 	CMPB         73(CX), $0x00
-	JNE          divide66
+	JNE          divide53
 	CMPB         75(CX), $0x00
-	JNE          divide66
+	JNE          divide53
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide66
+	JHI          divide53
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide66
+	JHI          divide53
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide66
+	JHI          divide53
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide66
+	JNE          divide53
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -14401,31 +12535,17 @@ none56:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block67:
+block54:
 	CMPQ       AX, $0x00000010
-	JLT        blocks68
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near69
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 
-near69:
-	CMPB      273(CX), $0x00
-	JNE       kind71
-	VCVTPH2PS (DX), Y10
-	VCVTPH2PS 16(DX), Y11
-	JMP       done70
-
-kind71:
-	VPMOVZXWD (DX), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(DX), Y11
-	VPSLLD    $0x10, Y11, Y11
-	VMOVAPS   Y10, Y10
-	VMOVAPS   Y11, Y11
-	JMP       done70
-
-done70:
+near56:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -14449,71 +12569,59 @@ done70:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around57
 	VMOVDQU     Y10, (BX)
-	JMP         stored74
+	JMP         stored58
 
-around73:
+around57:
 	VMOVNTDQ Y10, (BX)
 
-stored74:
-	ADDQ $+32, DX
+stored58:
+	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block67
+	JMP  block54
 
-blocks68:
-divide66:
-block75:
+blocks55:
+divide53:
+block59:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks60
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near77:
+near61:
 	XORQ R8, R8
 
-group78:
+group62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded63
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded79:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded80
+	JEQ     loaded64
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded80:
-	CMPB      273(CX), $0x00
-	JNE       kind82
-	VCVTPH2PS (DX)(R8*2), Y6
-	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done81
+loaded64:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided66
 
-kind82:
-	VPMOVZXWD (DX)(R8*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX)(R8*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done81
-
-done81:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal84
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided85
-
-reciprocal84:
+reciprocal65:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14521,7 +12629,7 @@ reciprocal84:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided85:
+divided66:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14541,63 +12649,49 @@ divided85:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around67
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored87
+	JMP       stored68
 
-around86:
+around67:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored87:
+stored68:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group78
-	ADDQ $+128, DX
+	JNE  group62
+	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block59
 
-blocks76:
-some88:
+blocks60:
+some69:
 	TESTQ   AX, AX
-	JLE     done89
+	JLE     done70
 	CMPB    72(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded71
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded90:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded91
+	JEQ     loaded72
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded91:
-	CMPB      273(CX), $0x00
-	JNE       kind93
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done92
+loaded72:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal73
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided74
 
-kind93:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done92
-
-done92:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal95
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided96
-
-reciprocal95:
+reciprocal73:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -14605,7 +12699,7 @@ reciprocal95:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided96:
+divided74:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -14625,22 +12719,22 @@ divided96:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around97
+	JNE       around75
 	VMOVDQU   Y6, (BX)
-	JMP       stored98
+	JMP       stored76
 
-around97:
+around75:
 	VMOVNTDQ Y6, (BX)
 
-stored98:
-	ADDQ $+32, DX
+stored76:
+	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some88
+	JMP  some69
 
-done89:
+done70:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14656,9 +12750,19 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16I32(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
+DATA all32_ffff<>+0(SB)/4, $0x0000ffff
+DATA all32_ffff<>+4(SB)/4, $0x0000ffff
+DATA all32_ffff<>+8(SB)/4, $0x0000ffff
+DATA all32_ffff<>+12(SB)/4, $0x0000ffff
+DATA all32_ffff<>+16(SB)/4, $0x0000ffff
+DATA all32_ffff<>+20(SB)/4, $0x0000ffff
+DATA all32_ffff<>+24(SB)/4, $0x0000ffff
+DATA all32_ffff<>+28(SB)/4, $0x0000ffff
+GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
+
+// func quantizeAVX2F32I32(n int, call *kernelCall)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -14671,55 +12775,42 @@ TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	CMPB         274(CX), $0x00
+	JNE          keep8
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
+kept9:
 	XORQ R11, R11
 
-group6:
-	CMPB      273(CX), $0x00
-	JNE       kind8
-	VCVTPH2PS (DX)(R11*2), Y5
-	VCVTPH2PS 16(DX)(R11*2), Y6
-	JMP       done7
-
-kind8:
-	VPMOVZXWD (DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
-	VMOVAPS   Y6, Y6
-	JMP       done7
-
-done7:
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*4)
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
 	VMAXPS      Y5, Y0, Y5
 	VMULPS      Y3, Y5, Y7
@@ -14747,70 +12838,134 @@ done7:
 	JNE         around10
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored11
+
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends12
+
+end13:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*4), Y5
+	VMOVDQU Y5, (SP)
+	VMOVDQU 32(DX)(DI*4), Y5
+	VMOVDQU Y5, 32(SP)
+	JMP     kept9
 
 around10:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
+	JMP      stored11
 
-stored11:
+ends12:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end13
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near14
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near14:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run15:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep18
+
+kept19:
+	XORQ R11, R11
+
+step16:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y4
+	VMOVUPS    32(DX)(R11*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal20
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided21:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+
+stored23:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step16
+	CMPQ R11, AX
+	JEQ  done17
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step16
+
+done17:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run15
 	VZEROUPPER
 	RET
 
-other2:
-step12:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned14
-	CMPQ  AX, $0x00000040
-	JLT   aligned14
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned14
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand16:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind18
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	JMP          done17
-
-kind18:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done17
-
-done17:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal20
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided21
+keep18:
+	VMOVDQU (DX)(DI*4), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*4), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept19
 
 reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -14818,9 +12973,58 @@ reciprocal20:
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end25
+
+other2:
+step26:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned28
+	CMPQ  AX, $0x00000040
+	JLT   aligned28
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned28
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand30:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal31
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided21:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -14841,45 +13045,45 @@ divided21:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      78(CX), $0x00
-	JNE       near24
+	JNE       near33
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around34
 
-near24:
+near33:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored23
+	JMP     stored35
 
-around22:
+around34:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored23:
+stored35:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand16
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
+	LEAQ (DX)(DI*4), DX
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned14:
+aligned28:
 	CMPB 77(CX), $0x00
-	JEQ  divide25
+	JEQ  divide36
 
-turn26:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns28
+	JLT  turns39
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand29:
+strand40:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -14888,33 +13092,21 @@ strand29:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block27:
+block38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near30
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
 
-near30:
+near41:
 	XORQ R11, R11
 
-group31:
-	CMPB      273(CX), $0x00
-	JNE       kind33
-	VCVTPH2PS (DX)(R11*2), Y7
-	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done32
-
-kind33:
-	VPMOVZXWD (DX)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(DX)(R11*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y7, Y7
-	VMOVAPS   Y8, Y8
-	JMP       done32
-
-done32:
+group42:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -14939,80 +13131,68 @@ done32:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around43
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored36
+	JMP         stored44
 
-around35:
+around43:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored36:
+stored44:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group31
-	ADDQ $+128, DX
+	JNE  group42
+	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block27
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand29
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn26
+	JMP  turn37
 
-turns28:
-divide25:
-turn37:
+turns39:
+divide36:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns47
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand40:
+strand48:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block38:
+block46:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
 
-near41:
+near49:
 	XORQ R11, R11
 
-group42:
-	CMPB      273(CX), $0x00
-	JNE       kind44
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done43
+group50:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal51
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided52
 
-kind44:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done43
-
-done43:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal46
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided47
-
-reciprocal46:
+reciprocal51:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15020,7 +13200,7 @@ reciprocal46:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided47:
+divided52:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -15041,84 +13221,70 @@ divided47:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around53
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored49
+	JMP       stored54
 
-around48:
+around53:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-stored49:
+stored54:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group42
-	ADDQ $+128, DX
+	JNE  group50
+	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block38
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand40
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn45
 
-turns39:
+turns47:
 	TESTQ AX, AX
-	JEQ   none50
+	JEQ   none55
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand51:
+strand56:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some52:
+some57:
 	TESTQ DI, DI
-	JLE   done53
+	JLE   done58
 	CMPQ  DI, $0x00000010
-	JGE   whole54
+	JGE   whole59
 	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
+	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole54:
+whole59:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near55
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 
-near55:
-	CMPB      273(CX), $0x00
-	JNE       kind57
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	JMP       done56
+near60:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal61
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided62
 
-kind57:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done56
-
-done56:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal59
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided60
-
-reciprocal59:
+reciprocal61:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15126,7 +13292,7 @@ reciprocal59:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided60:
+divided62:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -15149,25 +13315,25 @@ divided60:
 	CMPB      78(CX), $0x00
 	JNE       near63
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around64
 
 near63:
 	VMOVDQU Y6, (BX)
 	VMOVDQU Y7, 32(BX)
-	JMP     stored62
+	JMP     stored65
 
-around61:
+around64:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored62:
-	ADDQ $+32, DX
+stored65:
+	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some52
+	JMP  some57
 
-done53:
-	IMUL3Q $0x02, AX, DI
+done58:
+	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
 	IMUL3Q $0x04, AX, DI
@@ -15177,22 +13343,22 @@ done53:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand51
+	JNE    strand56
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none50:
+none55:
 	DECQ R8
-	JEQ  steps13
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step12
+	JMP  step26
 
-steps13:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -15205,120 +13371,35 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
-	TESTQ R8, R8
-	JEQ   none65
-	LEAQ  16640(R8), R9
-
-block66:
-	CMPQ       AX, $0x00000010
-	JLT        blocks67
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near68
-	PREFETCHT1 (DX)(R10*1)
-
-near68:
-	CMPB      273(CX), $0x00
-	JNE       kind70
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done69
-
-kind70:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done69
-
-done69:
-	VMOVUPS     (R8), Y8
-	VMOVUPS     4160(R8), Y9
-	VMINPS      Y6, Y9, Y6
-	VMAXPS      Y6, Y8, Y6
-	VMULPS      12480(R8), Y6, Y8
-	VFMADD231PS 8320(R8), Y6, Y8
-	VMOVUPS     32(R8), Y6
-	VMOVUPS     4192(R8), Y9
-	VMINPS      Y7, Y9, Y7
-	VMAXPS      Y7, Y6, Y7
-	VMULPS      12512(R8), Y7, Y6
-	VFMADD231PS 8352(R8), Y7, Y6
-	CMPB        73(CX), $0x00
-	JEQ         loaded72
-	VMOVUPS     (DI), Y2
-	VMOVUPS     32(DI), Y3
-
-loaded72:
-	VCMPPS    $0x07, Y8, Y8, Y7
-	VCMPPS    $0x07, Y6, Y6, Y9
-	VANDPS    Y8, Y7, Y7
-	VANDPS    Y6, Y9, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VADDPS    Y2, Y7, Y7
-	VADDPS    Y3, Y6, Y6
-	VCVTPS2DQ Y7, Y8
-	VCVTPS2DQ Y6, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VPXOR     Y7, Y8, Y8
-	VPXOR     Y6, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around73
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored74
-
-around73:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored74:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block66
-
-blocks67:
-none65:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide75
+	JLT          divide67
 	CMPB         72(CX), $0x00
-	JNE          divide75
+	JNE          divide67
 	CMPB         73(CX), $0x00
-	JNE          divide75
+	JNE          divide67
 	CMPB         75(CX), $0x00
-	JNE          divide75
+	JNE          divide67
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide75
+	JHI          divide67
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide75
+	JHI          divide67
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide75
+	JHI          divide67
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide75
+	JNE          divide67
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15328,31 +13409,17 @@ none65:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block76:
+block68:
 	CMPQ       AX, $0x00000010
-	JLT        blocks77
+	JLT        blocks69
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near78
+	JEQ        near70
 	PREFETCHT1 (DX)(R8*1)
 
-near78:
-	CMPB      273(CX), $0x00
-	JNE       kind80
-	VCVTPH2PS (DX), Y10
-	VCVTPH2PS 16(DX), Y11
-	JMP       done79
-
-kind80:
-	VPMOVZXWD (DX), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(DX), Y11
-	VPSLLD    $0x10, Y11, Y11
-	VMOVAPS   Y10, Y10
-	VMOVAPS   Y11, Y11
-	JMP       done79
-
-done79:
+near70:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -15377,73 +13444,61 @@ done79:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around82
+	JNE         around71
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored83
+	JMP         stored72
 
-around82:
+around71:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored83:
-	ADDQ $+32, DX
+stored72:
+	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block76
+	JMP  block68
 
-blocks77:
-divide75:
-block84:
+blocks69:
+divide67:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks85
+	JLT        blocks74
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near86
+	JEQ        near75
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near86:
+near75:
 	XORQ R8, R8
 
-group87:
+group76:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded77
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded88:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded78
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded89:
-	CMPB      273(CX), $0x00
-	JNE       kind91
-	VCVTPH2PS (DX)(R8*2), Y6
-	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done90
+loaded78:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal79
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided80
 
-kind91:
-	VPMOVZXWD (DX)(R8*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX)(R8*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done90
-
-done90:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal93
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided94
-
-reciprocal93:
+reciprocal79:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15451,7 +13506,7 @@ reciprocal93:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided94:
+divided80:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -15472,52 +13527,1830 @@ divided94:
 	VPXOR     Y6, Y8, Y8
 	VPXOR     Y7, Y9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around95
+	JNE       around81
 	VMOVDQU   Y8, (BX)(R8*4)
 	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored96
+	JMP       stored82
 
-around95:
+around81:
 	VMOVNTDQ Y8, (BX)(R8*4)
 	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored96:
+stored82:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group87
-	ADDQ $+128, DX
+	JNE  group76
+	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block84
+	JMP  block73
 
-blocks85:
-some97:
+blocks74:
+some83:
 	TESTQ   AX, AX
-	JLE     done98
+	JLE     done84
 	CMPB    72(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded85
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
+
+loaded85:
+	CMPB    73(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded86:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal87
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided88
+
+reciprocal87:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided88:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around89
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored90:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some83
+
+done84:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64I16(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64I16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y4
+	VMOVUPD    32(DX)(R11*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal7
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided8:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X4, (BX)(R11*2)
+
+stored10:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided8
+
+around9:
+	VMOVNTDQ X4, (BX)(R11*2)
+	JMP      stored10
+
+other2:
+step11:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+
+near19:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal20
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided21
+
+reciprocal20:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided21:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       76(CX), $0x00
+	JNE        around22
+	VMOVDQU    X4, (BX)
+	JMP        stored23
+
+around22:
+	VMOVNTDQ X4, (BX)
+
+stored23:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000008, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided31:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       78(CX), $0x00
+	JNE        near32
+	CMPB       76(CX), $0x00
+	JNE        around33
+
+near32:
+	VMOVDQU X4, (BX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ X4, (BX)
+
+stored34:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps12
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step11
+
+steps12:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block36:
+	CMPQ       AX, $0x00000020
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near38:
+	XORQ R8, R8
+
+group39:
+	CMPB    72(CX), $0x00
+	JEQ     loaded40
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded40:
+	CMPB    73(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded41:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal42
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided43
+
+reciprocal42:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided43:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around44
+	VMOVDQU    X6, (BX)(R8*2)
+	JMP        stored45
+
+around44:
+	VMOVNTDQ X6, (BX)(R8*2)
+
+stored45:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group39
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block36
+
+blocks37:
+some46:
+	TESTQ   AX, AX
+	JLE     done47
+	CMPB    72(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded48:
+	CMPB    73(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded49:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided51
+
+reciprocal50:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided51:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around52
+	VMOVDQU    X6, (BX)
+	JMP        stored53
+
+around52:
+	VMOVNTDQ X6, (BX)
+
+stored53:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some46
+
+done47:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64I32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	XORQ         R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y4
+	VMOVUPD    32(DX)(R11*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal7
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided8:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       76(CX), $0x00
+	JNE        around9
+	VMOVDQU    X4, (BX)(R11*4)
+	VMOVDQU    X5, 16(BX)(R11*4)
+
+stored10:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	JMP  step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided8
+
+around9:
+	VMOVNTDQ X4, (BX)(R11*4)
+	VMOVNTDQ X5, 16(BX)(R11*4)
+	JMP      stored10
+
+other2:
+step11:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn15:
+	CMPQ AX, 104(CX)
+	JLT  turns17
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand18:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block16:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near19
+	PREFETCHT1 (DX)(R11*1)
+
+near19:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal20
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided21
+
+reciprocal20:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided21:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       76(CX), $0x00
+	JNE        around22
+	VMOVDQU    X4, (BX)
+	VMOVDQU    X5, 16(BX)
+	JMP        stored23
+
+around22:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored23:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JNE  block16
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn15
+
+turns17:
+	TESTQ AX, AX
+	JEQ   none24
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand25:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some26:
+	TESTQ DI, DI
+	JLE   done27
+	CMPQ  DI, $0x00000008
+	JGE   whole28
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000008, DI
+
+whole28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided31:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       78(CX), $0x00
+	JNE        near32
+	CMPB       76(CX), $0x00
+	JNE        around33
+
+near32:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored34:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JMP  some26
+
+done27:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand25
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none24:
+	DECQ R8
+	JEQ  steps12
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step11
+
+steps12:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block36:
+	CMPQ       AX, $0x00000020
+	JLT        blocks37
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near38
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near38:
+	XORQ R8, R8
+
+group39:
+	CMPB    72(CX), $0x00
+	JEQ     loaded40
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded40:
+	CMPB    73(CX), $0x00
+	JEQ     loaded41
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded41:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal42
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided43
+
+reciprocal42:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided43:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around44
+	VMOVDQU    X6, (BX)(R8*4)
+	VMOVDQU    X7, 16(BX)(R8*4)
+	JMP        stored45
+
+around44:
+	VMOVNTDQ X6, (BX)(R8*4)
+	VMOVNTDQ X7, 16(BX)(R8*4)
+
+stored45:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group39
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block36
+
+blocks37:
+some46:
+	TESTQ   AX, AX
+	JLE     done47
+	CMPB    72(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded48:
+	CMPB    73(CX), $0x00
+	JEQ     loaded49
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded49:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided51
+
+reciprocal50:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided51:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around52
+	VMOVDQU    X6, (BX)
+	VMOVDQU    X7, 16(BX)
+	JMP        stored53
+
+around52:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored53:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some46
+
+done47:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2H16I16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $32-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
+	JNE          other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+
+step6:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind11
+	VCVTPH2PS  (DX)(R11*2), Y5
+	VCVTPH2PS  16(DX)(R11*2), Y6
+	JMP        done10
+
+kind11:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done10
+
+done10:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y5, Y5
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW   Y5, Y6, Y5
+	VPERMQ      $0xd8, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y5, (BX)(R11*2)
+
+stored14:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends15
+
+end16:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*2), Y5
+	VMOVDQU Y5, (SP)
+	JMP     kept9
+
+around13:
+	VMOVNTDQ Y5, (BX)(R11*2)
+	JMP      stored14
+
+ends15:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end16
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near17
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near17:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run18:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep21
+
+kept22:
+	XORQ R11, R11
+
+step19:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind24
+	VCVTPH2PS  (DX)(R11*2), Y4
+	VCVTPH2PS  16(DX)(R11*2), Y5
+	JMP        done23
+
+kind24:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done23
+
+done23:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal26
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided27:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   Y4, (BX)(R11*2)
+
+stored29:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step19
+	CMPQ R11, AX
+	JEQ  done20
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends30
+
+end31:
+	JMP step19
+
+done20:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run18
+	VZEROUPPER
+	RET
+
+keep21:
+	VMOVDQU (DX)(DI*2), Y4
+	VMOVDQU Y4, (SP)
+	JMP     kept22
+
+reciprocal26:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided27
+
+around28:
+	VMOVNTDQ Y4, (BX)(R11*2)
+	JMP      stored29
+
+ends30:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end31
+
+other2:
+step32:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide36
+
+turn37:
+	CMPQ AX, 104(CX)
+	JLT  turns39
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand40:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near41
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near41:
+	XORQ R11, R11
+
+group42:
+	CMPB      273(CX), $0x00
+	JNE       kind44
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done43
+
+kind44:
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done43
+
+done43:
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y7, Y7
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around46
+	VMOVDQU     Y7, (BX)(R11*2)
+	JMP         stored47
+
+around46:
+	VMOVNTDQ Y7, (BX)(R11*2)
+
+stored47:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group42
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block38
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand40
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn37
+
+turns39:
+divide36:
+turn48:
+	CMPQ AX, 104(CX)
+	JLT  turns50
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand51:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block49:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near52
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near52:
+	XORQ R11, R11
+
+group53:
+	CMPB      273(CX), $0x00
+	JNE       kind55
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done54
+
+kind55:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done54
+
+done54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored60:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group53
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block49
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand51
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn48
+
+turns50:
+	TESTQ AX, AX
+	JEQ   none61
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand62:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some63:
+	TESTQ DI, DI
+	JLE   done64
+	CMPQ  DI, $0x00000010
+	JGE   whole65
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole65:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near66
+	PREFETCHT1 (DX)(R11*1)
+
+near66:
+	CMPB      273(CX), $0x00
+	JNE       kind68
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done67
+
+kind68:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done67
+
+done67:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal70
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided71
+
+reciprocal70:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided71:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near72
+	CMPB      76(CX), $0x00
+	JNE       around73
+
+near72:
+	VMOVDQU Y4, (BX)
+	JMP     stored74
+
+around73:
+	VMOVNTDQ Y4, (BX)
+
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some63
+
+done64:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand62
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none61:
+	DECQ R8
+	JEQ  steps33
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step32
+
+steps33:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none76
+	LEAQ  16640(R8), R9
+
+block77:
+	CMPQ       AX, $0x00000010
+	JLT        blocks78
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near79
+	PREFETCHT1 (DX)(R10*1)
+
+near79:
+	CMPB      273(CX), $0x00
+	JNE       kind81
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done80
+
+kind81:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done80
+
+done80:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y9
+	VMINPS      Y6, Y9, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      12480(R8), Y6, Y8
+	VFMADD231PS 8320(R8), Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y9
+	VMINPS      Y7, Y9, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      12512(R8), Y7, Y6
+	VFMADD231PS 8352(R8), Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded83
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded83:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPACKUSDW Y6, Y7, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   Y6, (BX)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y6, (BX)
+
+stored85:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block77
+
+blocks78:
+none76:
+	CMPQ         AX, $0x00000200
+	JLT          divide86
+	CMPB         72(CX), $0x00
+	JNE          divide86
+	CMPB         73(CX), $0x00
+	JNE          divide86
+	CMPB         75(CX), $0x00
+	JNE          divide86
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide86
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide86
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide86
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide86
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block87:
+	CMPQ       AX, $0x00000010
+	JLT        blocks88
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near89
+	PREFETCHT1 (DX)(R8*1)
+
+near89:
+	CMPB      273(CX), $0x00
+	JNE       kind91
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       done90
+
+kind91:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       done90
+
+done90:
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPAND       all32_ffff<>+0(SB), Y11, Y11
+	VPAND       all32_ffff<>+0(SB), Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around93
+	VMOVDQU     Y10, (BX)
+	JMP         stored94
+
+around93:
+	VMOVNTDQ Y10, (BX)
+
+stored94:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block87
+
+blocks88:
+divide86:
+block95:
+	CMPQ       AX, $0x00000040
+	JLT        blocks96
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near97
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near97:
+	XORQ R8, R8
+
+group98:
+	CMPB    72(CX), $0x00
+	JEQ     loaded99
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
 
 loaded99:
 	CMPB    73(CX), $0x00
 	JEQ     loaded100
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded100:
 	CMPB      273(CX), $0x00
 	JNE       kind102
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
 	JMP       done101
 
 kind102:
-	VPMOVZXWD (DX), Y6
+	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
@@ -15551,32 +15384,113 @@ divided105:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
 	JNE       around106
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
+	VMOVDQU   Y6, (BX)(R8*2)
 	JMP       stored107
 
 around106:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y6, (BX)(R8*2)
 
 stored107:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group98
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block95
+
+blocks96:
+some108:
+	TESTQ   AX, AX
+	JLE     done109
+	CMPB    72(CX), $0x00
+	JEQ     loaded110
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded110:
+	CMPB    73(CX), $0x00
+	JEQ     loaded111
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded111:
+	CMPB      273(CX), $0x00
+	JNE       kind113
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done112
+
+kind113:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done112
+
+done112:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal115
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided116
+
+reciprocal115:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided116:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around117
+	VMOVDQU   Y6, (BX)
+	JMP       stored118
+
+around117:
+	VMOVNTDQ Y6, (BX)
+
+stored118:
 	ADDQ $+32, DX
-	ADDQ $+64, BX
+	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some97
+	JMP  some108
 
-done98:
+done109:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15592,9 +15506,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F32F32(n int, call *kernelCall)
-// Requires: AVX, FMA3, MMX+
-TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
+// func quantizeAVX2H16I32(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -15607,43 +15521,52 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
 	CMPB         78(CX), $0x00
 	JNE          other2
 	CMPQ         96(CX), $0x01
 	JNE          other2
-	TESTQ        $0x0000003f, AX
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
 	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
 
-run3:
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
+	XORQ         R11, R11
 
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
+step6:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind9
+	VCVTPH2PS  (DX)(R11*2), Y5
+	VCVTPH2PS  16(DX)(R11*2), Y6
+	JMP        done8
 
-near5:
-	XORQ R11, R11
+kind9:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done8
 
-group6:
-	VMOVUPS     (DX)(R11*4), Y5
-	VMOVUPS     32(DX)(R11*4), Y6
+done8:
 	VMINPS      Y5, Y1, Y5
 	VMAXPS      Y5, Y0, Y5
 	VMULPS      Y3, Y5, Y7
@@ -15660,62 +15583,186 @@ group6:
 	VROUNDPS    $0x08, Y5, Y5
 	VADDPS      Y4, Y6, Y6
 	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y7
+	VCVTPS2DQ   Y5, Y8
+	VMOVUPS     all32_4f000000<>+0(SB), Y9
+	VCMPPS      $0x1d, Y9, Y6, Y6
+	VCMPPS      $0x1d, Y9, Y5, Y5
+	VPXOR       Y6, Y7, Y7
+	VPXOR       Y5, Y8, Y8
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU     Y6, (BX)(R11*4)
-	VMOVDQU     Y5, 32(BX)(R11*4)
-	JMP         stored8
+	JNE         around11
+	VMOVDQU     Y7, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
 
-around7:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y5, 32(BX)(R11*4)
-
-stored8:
+stored12:
 	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run3
+	JNE  run5
 	VZEROUPPER
 	RET
 
+around11:
+	VMOVNTDQ Y7, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
+	JMP      stored12
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near13
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near13:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run14:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
+
+step15:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind18
+	VCVTPH2PS  (DX)(R11*2), Y4
+	VCVTPH2PS  16(DX)(R11*2), Y5
+	JMP        done17
+
+kind18:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done17
+
+done17:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal20
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided21:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+
+stored23:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step15
+	CMPQ R11, AX
+	JEQ  done16
+	MOVQ DI, R11
+	JMP  step15
+
+done16:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run14
+	VZEROUPPER
+	RET
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+	JMP      stored23
+
 other2:
-step9:
+step24:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned11
+	JEQ   aligned26
 	CMPQ  AX, $0x00000040
-	JLT   aligned11
+	JLT   aligned26
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned11
+	JEQ   aligned26
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand13:
+strand28:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal14
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided15
+	CMPB         273(CX), $0x00
+	JNE          kind30
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	JMP          done29
 
-reciprocal14:
+kind30:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done29
+
+done29:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal32
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided33
+
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15723,1279 +15770,59 @@ reciprocal14:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided15:
-	VCMPPS   $0x07, Y4, Y4, Y5
-	VCMPPS   $0x07, Y2, Y2, Y6
-	VANDPS   Y4, Y5, Y4
-	VANDPS   Y2, Y6, Y2
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y2, Y2
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y2, Y2
-	VMINPS   Y1, Y4, Y3
-	VMINPS   Y1, Y2, Y2
-	VMAXPS   Y0, Y3, Y3
-	VMAXPS   Y0, Y2, Y2
-	CMPB     78(CX), $0x00
-	JNE      near18
-	CMPB     76(CX), $0x00
-	JNE      around16
+divided33:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      78(CX), $0x00
+	JNE       near34
+	CMPB      76(CX), $0x00
+	JNE       around35
 
-near18:
-	VMOVDQU Y3, (BX)
-	VMOVDQU Y2, 32(BX)
-	JMP     stored17
+near34:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored36
 
-around16:
-	VMOVNTDQ Y3, (BX)
-	VMOVNTDQ Y2, 32(BX)
+around35:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored36:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand28
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
+	LEAQ (DX)(DI*2), DX
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned11:
+aligned26:
 	CMPB 77(CX), $0x00
-	JEQ  divide19
+	JEQ  divide37
 
-turn20:
-	CMPQ AX, 104(CX)
-	JLT  turns22
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand23:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block21:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near24
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near24:
-	XORQ R11, R11
-
-group25:
-	VMOVUPS     (DX)(R11*4), Y7
-	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around26
-	VMOVDQU     Y8, (BX)(R11*4)
-	VMOVDQU     Y7, 32(BX)(R11*4)
-	JMP         stored27
-
-around26:
-	VMOVNTDQ Y8, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored27:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group25
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block21
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand23
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn20
-
-turns22:
-divide19:
-turn28:
-	CMPQ AX, 104(CX)
-	JLT  turns30
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand31:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block29:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near32
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near32:
-	XORQ R11, R11
-
-group33:
-	VMOVUPS (DX)(R11*4), Y4
-	VMOVUPS 32(DX)(R11*4), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal34
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided35
-
-reciprocal34:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided35:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around36
-	VMOVDQU  Y4, (BX)(R11*4)
-	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored37
-
-around36:
-	VMOVNTDQ Y4, (BX)(R11*4)
-	VMOVNTDQ Y5, 32(BX)(R11*4)
-
-stored37:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group33
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block29
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand31
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn28
-
-turns30:
-	TESTQ AX, AX
-	JEQ   none38
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand39:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some40:
-	TESTQ DI, DI
-	JLE   done41
-	CMPQ  DI, $0x00000010
-	JGE   whole42
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole42:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near43
-	PREFETCHT1 (DX)(R11*1)
-
-near43:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal44
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided45
-
-reciprocal44:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided45:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near48
-	CMPB     76(CX), $0x00
-	JNE      around46
-
-near48:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored47
-
-around46:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored47:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some40
-
-done41:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand39
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none38:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide50
-	CMPB         72(CX), $0x00
-	JNE          divide50
-	CMPB         73(CX), $0x00
-	JNE          divide50
-	CMPB         75(CX), $0x00
-	JNE          divide50
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide50
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide50
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide50
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide50
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block51:
-	CMPQ       AX, $0x00000010
-	JLT        blocks52
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near53
-	PREFETCHT1 (DX)(R8*1)
-
-near53:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around54
-	VMOVDQU     Y11, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored55
-
-around54:
-	VMOVNTDQ Y11, (BX)
-	VMOVNTDQ Y10, 32(BX)
-
-stored55:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block51
-
-blocks52:
-divide50:
-block56:
-	CMPQ       AX, $0x00000040
-	JLT        blocks57
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near58
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near58:
-	XORQ R8, R8
-
-group59:
-	CMPB    72(CX), $0x00
-	JEQ     loaded60
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded60:
-	CMPB    73(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded61:
-	VMOVUPS (DX)(R8*4), Y6
-	VMOVUPS 32(DX)(R8*4), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal62
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided63
-
-reciprocal62:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided63:
-	VCMPPS   $0x07, Y6, Y6, Y8
-	VCMPPS   $0x07, Y7, Y7, Y9
-	VANDPS   Y6, Y8, Y6
-	VANDPS   Y7, Y9, Y7
-	VROUNDPS $0x08, Y6, Y6
-	VROUNDPS $0x08, Y7, Y7
-	VADDPS   Y2, Y6, Y6
-	VADDPS   Y3, Y7, Y7
-	VMINPS   Y5, Y6, Y6
-	VMINPS   Y5, Y7, Y7
-	VMAXPS   Y4, Y6, Y6
-	VMAXPS   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around64
-	VMOVDQU  Y6, (BX)(R8*4)
-	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored65
-
-around64:
-	VMOVNTDQ Y6, (BX)(R8*4)
-	VMOVNTDQ Y7, 32(BX)(R8*4)
-
-stored65:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group59
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block56
-
-blocks57:
-some66:
-	TESTQ   AX, AX
-	JLE     done67
-	CMPB    72(CX), $0x00
-	JEQ     loaded68
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded68:
-	CMPB    73(CX), $0x00
-	JEQ     loaded69
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded69:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal70
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided71
-
-reciprocal70:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided71:
-	VCMPPS   $0x07, Y6, Y6, Y8
-	VCMPPS   $0x07, Y7, Y7, Y9
-	VANDPS   Y6, Y8, Y6
-	VANDPS   Y7, Y9, Y7
-	VROUNDPS $0x08, Y6, Y6
-	VROUNDPS $0x08, Y7, Y7
-	VADDPS   Y2, Y6, Y6
-	VADDPS   Y3, Y7, Y7
-	VMINPS   Y5, Y6, Y6
-	VMINPS   Y5, Y7, Y7
-	VMAXPS   Y4, Y6, Y6
-	VMAXPS   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around72
-	VMOVDQU  Y6, (BX)
-	VMOVDQU  Y7, 32(BX)
-	JMP      stored73
-
-around72:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored73:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some66
-
-done67:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F64F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Y0
-	VBROADCASTSD 64(CX), Y1
-
-step2:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned4
-	CMPQ  AX, $0x00000008
-	JLT   aligned4
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned4
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand6:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	VMOVUPD      (DX), Y4
-	VMOVUPD      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal7
-	VDIVPD       Y2, Y4, Y4
-	VDIVPD       Y2, Y5, Y2
-	JMP          divided8
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y2
-
-divided8:
-	VCMPPD   $0x07, Y4, Y4, Y5
-	VCMPPD   $0x07, Y2, Y2, Y6
-	VANDPD   Y4, Y5, Y4
-	VANDPD   Y2, Y6, Y2
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y2, Y2
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y2, Y2
-	VMINPD   Y1, Y4, Y3
-	VMINPD   Y1, Y2, Y2
-	VMAXPD   Y0, Y3, Y3
-	VMAXPD   Y0, Y2, Y2
-	CMPB     78(CX), $0x00
-	JNE      near11
-	CMPB     76(CX), $0x00
-	JNE      around9
-
-near11:
-	VMOVDQU Y3, (BX)
-	VMOVDQU Y2, 32(BX)
-	JMP     stored10
-
-around9:
-	VMOVNTDQ Y3, (BX)
-	VMOVNTDQ Y2, 32(BX)
-
-stored10:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand6
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*8), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned4:
-turn12:
-	CMPQ AX, 104(CX)
-	JLT  turns14
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand15:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block13:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near16
-	PREFETCHT1 (DX)(R11*1)
-
-near16:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal17
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided18
-
-reciprocal17:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided18:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around19
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored20
-
-around19:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored20:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block13
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand15
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn12
-
-turns14:
-	TESTQ AX, AX
-	JEQ   none21
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand22:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
-
-some23:
-	TESTQ DI, DI
-	JLE   done24
-	CMPQ  DI, $0x00000008
-	JGE   whole25
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole25:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-
-near26:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal27
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided28
-
-reciprocal27:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided28:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near31
-	CMPB     76(CX), $0x00
-	JNE      around29
-
-near31:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored30
-
-around29:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored30:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some23
-
-done24:
-	IMUL3Q $0x08, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand22
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none21:
-	DECQ R8
-	JEQ  steps3
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step2
-
-steps3:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block33:
-	CMPQ       AX, $0x00000020
-	JLT        blocks34
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near35
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near35:
-	XORQ R8, R8
-
-group36:
-	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPD (SI)(R8*8), Y0
-	VMOVUPD 32(SI)(R8*8), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD (DI)(R8*8), Y2
-	VMOVUPD 32(DI)(R8*8), Y3
-
-loaded38:
-	VMOVUPD (DX)(R8*8), Y6
-	VMOVUPD 32(DX)(R8*8), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided40
-
-reciprocal39:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided40:
-	VCMPPD   $0x07, Y6, Y6, Y8
-	VCMPPD   $0x07, Y7, Y7, Y9
-	VANDPD   Y6, Y8, Y6
-	VANDPD   Y7, Y9, Y7
-	VROUNDPD $0x08, Y6, Y6
-	VROUNDPD $0x08, Y7, Y7
-	VADDPD   Y2, Y6, Y6
-	VADDPD   Y3, Y7, Y7
-	VMINPD   Y5, Y6, Y6
-	VMINPD   Y5, Y7, Y7
-	VMAXPD   Y4, Y6, Y6
-	VMAXPD   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around41
-	VMOVDQU  Y6, (BX)(R8*8)
-	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored42
-
-around41:
-	VMOVNTDQ Y6, (BX)(R8*8)
-	VMOVNTDQ Y7, 32(BX)(R8*8)
-
-stored42:
-	ADDQ $0x00000008, R8
-	CMPQ R8, $0x00000020
-	JNE  group36
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block33
-
-blocks34:
-some43:
-	TESTQ   AX, AX
-	JLE     done44
-	CMPB    72(CX), $0x00
-	JEQ     loaded45
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded45:
-	CMPB    73(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded46:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided48
-
-reciprocal47:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided48:
-	VCMPPD   $0x07, Y6, Y6, Y8
-	VCMPPD   $0x07, Y7, Y7, Y9
-	VANDPD   Y6, Y8, Y6
-	VANDPD   Y7, Y9, Y7
-	VROUNDPD $0x08, Y6, Y6
-	VROUNDPD $0x08, Y7, Y7
-	VADDPD   Y2, Y6, Y6
-	VADDPD   Y3, Y7, Y7
-	VMINPD   Y5, Y6, Y6
-	VMINPD   Y5, Y7, Y7
-	VMAXPD   Y4, Y6, Y6
-	VMAXPD   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around49
-	VMOVDQU  Y6, (BX)
-	VMOVDQU  Y7, 32(BX)
-	JMP      stored50
-
-around49:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored50:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some43
-
-done44:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2H16H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         77(CX), $0x00
-	JEQ          other2
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	TESTQ        $0x0000003f, AX
-	JNE          other2
-	MOVQ         152(CX), R9
-	SUBQ         128(CX), R9
-	MOVQ         216(CX), R10
-	SUBQ         192(CX), R10
-
-run3:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	MOVQ         AX, DI
-
-block4:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near5
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near5:
-	XORQ R11, R11
-
-group6:
-	CMPB      273(CX), $0x00
-	JNE       kind8
-	VCVTPH2PS (DX)(R11*2), Y5
-	VCVTPH2PS 16(DX)(R11*2), Y6
-	JMP       done7
-
-kind8:
-	VPMOVZXWD (DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
-	VMOVAPS   Y6, Y6
-	JMP       done7
-
-done7:
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	CMPB        273(CX), $0x00
-	JNE         kind11
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y5, X5
-	CMPB        76(CX), $0x00
-	JNE         around12
-	VMOVDQU     X6, (BX)(R11*2)
-	VMOVDQU     X5, 16(BX)(R11*2)
-	JMP         stored13
-
-around12:
-	VMOVNTDQ X6, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-
-stored13:
-	JMP done10
-
-kind11:
-	VPSRLD    $0x10, Y6, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y6, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y5, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y5, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VCMPPS    $0x03, Y6, Y6, Y6
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y7, Y7
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y7, Y5
-	VPSRLD    $0x10, Y8, Y6
-	VPACKUSDW Y6, Y5, Y5
-	VPERMQ    $0xd8, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y5, (BX)(R11*2)
-	JMP       stored16
-
-around15:
-	VMOVNTDQ Y5, (BX)(R11*2)
-
-stored16:
-	JMP done10
-
-done10:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group6
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block4
-	ADDQ R9, DX
-	ADDQ R10, BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run3
-	VZEROUPPER
-	RET
-
-other2:
-step17:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide21
-
-turn22:
-	CMPQ AX, 104(CX)
-	JLT  turns24
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand25:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block23:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near26:
-	XORQ R11, R11
-
-group27:
-	CMPB      273(CX), $0x00
-	JNE       kind29
-	VCVTPH2PS (DX)(R11*2), Y7
-	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done28
-
-kind29:
-	VPMOVZXWD (DX)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(DX)(R11*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y7, Y7
-	VMOVAPS   Y8, Y8
-	JMP       done28
-
-done28:
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	CMPB        273(CX), $0x00
-	JNE         kind32
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y7, X7
-	CMPB        76(CX), $0x00
-	JNE         around33
-	VMOVDQU     X8, (BX)(R11*2)
-	VMOVDQU     X7, 16(BX)(R11*2)
-	JMP         stored34
-
-around33:
-	VMOVNTDQ X8, (BX)(R11*2)
-	VMOVNTDQ X7, 16(BX)(R11*2)
-
-stored34:
-	JMP done31
-
-kind32:
-	VPSRLD    $0x10, Y8, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y8, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y7, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    Y7, Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS    $0x03, Y8, Y8, Y8
-	VCMPPS    $0x03, Y7, Y7, Y7
-	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD    $0x10, Y9, Y7
-	VPSRLD    $0x10, Y10, Y8
-	VPACKUSDW Y8, Y7, Y7
-	VPERMQ    $0xd8, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   Y7, (BX)(R11*2)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ Y7, (BX)(R11*2)
-
-stored37:
-	JMP done31
-
-done31:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group27
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block23
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand25
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn22
-
-turns24:
-divide21:
 turn38:
 	CMPQ AX, 104(CX)
 	JLT  turns40
@@ -17004,7 +15831,11 @@ turn38:
 
 strand41:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
 block39:
@@ -17020,98 +15851,59 @@ near42:
 group43:
 	CMPB      273(CX), $0x00
 	JNE       kind45
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
 	JMP       done44
 
 kind45:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
 	JMP       done44
 
 done44:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal47
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided48
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y7, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y7, Y7
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y7, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around47
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored48
 
-reciprocal47:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
+around47:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-divided48:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind50
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   X4, (BX)(R11*2)
-	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ X4, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-
-stored52:
-	JMP done49
-
-kind50:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around54
-	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored55
-
-around54:
-	VMOVNTDQ Y4, (BX)(R11*2)
-
-stored55:
-	JMP done49
-
-done49:
+stored48:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
 	JNE  group43
 	ADDQ $+128, DX
-	ADDQ $+128, BX
+	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
 	JNE  block39
 	ADDQ 136(CX), DX
@@ -17125,56 +15917,52 @@ done49:
 	JMP  turn38
 
 turns40:
-	TESTQ AX, AX
-	JEQ   none56
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+divide37:
+turn49:
+	CMPQ AX, 104(CX)
+	JLT  turns51
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand57:
+strand52:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
+	MOVQ         104(CX), DI
 
-some58:
-	TESTQ DI, DI
-	JLE   done59
-	CMPQ  DI, $0x00000010
-	JGE   whole60
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole60:
+block50:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near61
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
 
-near61:
+near53:
+	XORQ R11, R11
+
+group54:
 	CMPB      273(CX), $0x00
-	JNE       kind63
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	JMP       done62
+	JNE       kind56
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done55
 
-kind63:
-	VPMOVZXWD (DX), Y4
+kind56:
+	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done62
+	JMP       done55
 
-done62:
+done55:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal65
+	JNE    reciprocal58
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided66
+	JMP    divided59
 
-reciprocal65:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -17182,7 +15970,7 @@ reciprocal65:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided66:
+divided59:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -17195,92 +15983,166 @@ divided66:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around60
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored61
+
+around60:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+
+stored61:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group54
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block50
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand52
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn49
+
+turns51:
+	TESTQ AX, AX
+	JEQ   none62
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand63:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some64:
+	TESTQ DI, DI
+	JLE   done65
+	CMPQ  DI, $0x00000010
+	JGE   whole66
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole66:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near67
+	PREFETCHT1 (DX)(R11*1)
+
+near67:
 	CMPB      273(CX), $0x00
-	JNE       kind68
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
+	JNE       kind69
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done68
+
+kind69:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done68
+
+done68:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal71
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided72
+
+reciprocal71:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided72:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
 	CMPB      78(CX), $0x00
-	JNE       near71
+	JNE       near73
 	CMPB      76(CX), $0x00
-	JNE       around69
+	JNE       around74
 
-near71:
-	VMOVDQU X4, (BX)
-	VMOVDQU X5, 16(BX)
-	JMP     stored70
+near73:
+	VMOVDQU Y6, (BX)
+	VMOVDQU Y7, 32(BX)
+	JMP     stored75
 
-around69:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around74:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
 
-stored70:
-	JMP done67
-
-kind68:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      78(CX), $0x00
-	JNE       near75
-	CMPB      76(CX), $0x00
-	JNE       around73
-
-near75:
-	VMOVDQU Y4, (BX)
-	JMP     stored74
-
-around73:
-	VMOVNTDQ Y4, (BX)
-
-stored74:
-	JMP done67
-
-done67:
+stored75:
 	ADDQ $+32, DX
-	ADDQ $+32, BX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some58
+	JMP  some64
 
-done59:
+done65:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
+	IMUL3Q $0x04, AX, DI
 	ADDQ   192(CX), BX
 	SUBQ   DI, BX
 	ADDQ   136(CX), DX
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand57
+	JNE    strand63
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none56:
+none62:
 	DECQ R8
-	JEQ  steps18
+	JEQ  steps25
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step17
+	JMP  step24
 
-steps18:
+steps25:
 	VZEROUPPER
 	RET
 
@@ -17351,24 +16213,2500 @@ loaded84:
 	VROUNDPS  $0x08, Y6, Y6
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y8
+	VCVTPS2DQ Y6, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VPXOR     Y7, Y8, Y8
+	VPXOR     Y6, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored86:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block78
+
+blocks79:
+none77:
+	CMPQ         AX, $0x00000200
+	JLT          divide87
+	CMPB         72(CX), $0x00
+	JNE          divide87
+	CMPB         73(CX), $0x00
+	JNE          divide87
+	CMPB         75(CX), $0x00
+	JNE          divide87
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide87
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide87
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide87
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide87
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block88:
+	CMPQ       AX, $0x00000010
+	JLT        blocks89
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near90
+	PREFETCHT1 (DX)(R8*1)
+
+near90:
 	CMPB      273(CX), $0x00
-	JNE       kind86
+	JNE       kind92
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       done91
+
+kind92:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       done91
+
+done91:
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y12
+	VCVTPS2DQ   Y10, Y13
+	VMOVUPS     all32_4f000000<>+0(SB), Y14
+	VCMPPS      $0x1d, Y14, Y11, Y11
+	VCMPPS      $0x1d, Y14, Y10, Y10
+	VPXOR       Y11, Y12, Y12
+	VPXOR       Y10, Y13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around94
+	VMOVDQU     Y12, (BX)
+	VMOVDQU     Y13, 32(BX)
+	JMP         stored95
+
+around94:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+
+stored95:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block88
+
+blocks89:
+divide87:
+block96:
+	CMPQ       AX, $0x00000040
+	JLT        blocks97
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near98
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near98:
+	XORQ R8, R8
+
+group99:
+	CMPB    72(CX), $0x00
+	JEQ     loaded100
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
+
+loaded100:
+	CMPB    73(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded101:
+	CMPB      273(CX), $0x00
+	JNE       kind103
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done102
+
+kind103:
+	VPMOVZXWD (DX)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R8*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done102
+
+done102:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal105
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided106
+
+reciprocal105:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided106:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around107
+	VMOVDQU   Y8, (BX)(R8*4)
+	VMOVDQU   Y9, 32(BX)(R8*4)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ Y8, (BX)(R8*4)
+	VMOVNTDQ Y9, 32(BX)(R8*4)
+
+stored108:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group99
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block96
+
+blocks97:
+some109:
+	TESTQ   AX, AX
+	JLE     done110
+	CMPB    72(CX), $0x00
+	JEQ     loaded111
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded111:
+	CMPB    73(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded112:
+	CMPB      273(CX), $0x00
+	JNE       kind114
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done113
+
+kind114:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done113
+
+done113:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal116
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided117
+
+reciprocal116:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided117:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around118
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored119:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some109
+
+done110:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F32F32(n int, call *kernelCall)
+// Requires: AVX, FMA3, MMX+
+TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $64-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
+	JNE          other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+
+step6:
+	LEAQ        (DX)(R9*1), R12
+	PREFETCHT1  (R12)(R11*4)
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y5, 32(BX)(R11*4)
+
+stored11:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends12
+
+end13:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*4), Y5
+	VMOVDQU Y5, (SP)
+	VMOVDQU 32(DX)(DI*4), Y5
+	VMOVDQU Y5, 32(SP)
+	JMP     kept9
+
+around10:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+	JMP      stored11
+
+ends12:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end13
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near14
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near14:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run15:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep18
+
+kept19:
+	XORQ R11, R11
+
+step16:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	VMOVUPS    (DX)(R11*4), Y4
+	VMOVUPS    32(DX)(R11*4), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal20
+	VDIVPS     Y2, Y4, Y4
+	VDIVPS     Y2, Y5, Y5
+
+divided21:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around22
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+
+stored23:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step16
+	CMPQ R11, AX
+	JEQ  done17
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends24
+
+end25:
+	JMP step16
+
+done17:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run15
+	VZEROUPPER
+	RET
+
+keep18:
+	VMOVDQU (DX)(DI*4), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*4), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept19
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided21
+
+around22:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+	JMP      stored23
+
+ends24:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end25
+
+other2:
+step26:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned28
+	CMPQ  AX, $0x00000040
+	JLT   aligned28
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned28
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand30:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal31
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided32
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided32:
+	VCMPPS   $0x07, Y4, Y4, Y5
+	VCMPPS   $0x07, Y2, Y2, Y6
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y2, Y6, Y2
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y2, Y2
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y2, Y2
+	VMINPS   Y1, Y4, Y3
+	VMINPS   Y1, Y2, Y2
+	VMAXPS   Y0, Y3, Y3
+	VMAXPS   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near33
+	CMPB     76(CX), $0x00
+	JNE      around34
+
+near33:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored35
+
+around34:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored35:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned28:
+	CMPB 77(CX), $0x00
+	JEQ  divide36
+
+turn37:
+	CMPQ AX, 104(CX)
+	JLT  turns39
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand40:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near41
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near41:
+	XORQ R11, R11
+
+group42:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around43
+	VMOVDQU     Y8, (BX)(R11*4)
+	VMOVDQU     Y7, 32(BX)(R11*4)
+	JMP         stored44
+
+around43:
+	VMOVNTDQ Y8, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+
+stored44:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group42
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block38
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand40
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn37
+
+turns39:
+divide36:
+turn45:
+	CMPQ AX, 104(CX)
+	JLT  turns47
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand48:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block46:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near49
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near49:
+	XORQ R11, R11
+
+group50:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal51
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided52
+
+reciprocal51:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided52:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around53
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored54
+
+around53:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+
+stored54:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group50
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block46
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand48
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn45
+
+turns47:
+	TESTQ AX, AX
+	JEQ   none55
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand56:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some57:
+	TESTQ DI, DI
+	JLE   done58
+	CMPQ  DI, $0x00000010
+	JGE   whole59
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole59:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near60
+	PREFETCHT1 (DX)(R11*1)
+
+near60:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal61
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided62
+
+reciprocal61:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided62:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near63
+	CMPB     76(CX), $0x00
+	JNE      around64
+
+near63:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored65:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some57
+
+done58:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand56
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none55:
+	DECQ R8
+	JEQ  steps27
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step26
+
+steps27:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide67
+	CMPB         72(CX), $0x00
+	JNE          divide67
+	CMPB         73(CX), $0x00
+	JNE          divide67
+	CMPB         75(CX), $0x00
+	JNE          divide67
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide67
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide67
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide67
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide67
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block68:
+	CMPQ       AX, $0x00000010
+	JLT        blocks69
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near70
+	PREFETCHT1 (DX)(R8*1)
+
+near70:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around71
+	VMOVDQU     Y11, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored72
+
+around71:
+	VMOVNTDQ Y11, (BX)
+	VMOVNTDQ Y10, 32(BX)
+
+stored72:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block68
+
+blocks69:
+divide67:
+block73:
+	CMPQ       AX, $0x00000040
+	JLT        blocks74
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near75
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near75:
+	XORQ R8, R8
+
+group76:
+	CMPB    72(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
+
+loaded77:
+	CMPB    73(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded78:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal79
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided80
+
+reciprocal79:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided80:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around81
+	VMOVDQU  Y6, (BX)(R8*4)
+	VMOVDQU  Y7, 32(BX)(R8*4)
+	JMP      stored82
+
+around81:
+	VMOVNTDQ Y6, (BX)(R8*4)
+	VMOVNTDQ Y7, 32(BX)(R8*4)
+
+stored82:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group76
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block73
+
+blocks74:
+some83:
+	TESTQ   AX, AX
+	JLE     done84
+	CMPB    72(CX), $0x00
+	JEQ     loaded85
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded85:
+	CMPB    73(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded86:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal87
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided88
+
+reciprocal87:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided88:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around89
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored90
+
+around89:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored90:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some83
+
+done84:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $64-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near3
+	TESTQ        $0x00000007, AX
+	JNE          other2
+
+near3:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run4:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep7
+
+kept8:
+	XORQ R11, R11
+
+step5:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	VMOVUPD    (DX)(R11*8), Y4
+	VMOVUPD    32(DX)(R11*8), Y5
+	CMPB       75(CX), $0x00
+	JNE        reciprocal9
+	VDIVPD     Y2, Y4, Y4
+	VDIVPD     Y2, Y5, Y5
+
+divided10:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around11
+	VMOVDQU  Y4, (BX)(R11*8)
+	VMOVDQU  Y5, 32(BX)(R11*8)
+
+stored12:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step5
+	CMPQ R11, AX
+	JEQ  done6
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends13
+
+end14:
+	JMP step5
+
+done6:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run4
+	VZEROUPPER
+	RET
+
+keep7:
+	VMOVDQU (DX)(DI*8), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*8), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept8
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided10
+
+around11:
+	VMOVNTDQ Y4, (BX)(R11*8)
+	VMOVNTDQ Y5, 32(BX)(R11*8)
+	JMP      stored12
+
+ends13:
+	IMUL3Q $-8, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end14
+
+other2:
+step15:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned17
+	CMPQ  AX, $0x00000008
+	JLT   aligned17
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned17
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand19:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	VMOVUPD      (DX), Y4
+	VMOVUPD      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal20
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y2
+	JMP          divided21
+
+reciprocal20:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y2
+
+divided21:
+	VCMPPD   $0x07, Y4, Y4, Y5
+	VCMPPD   $0x07, Y2, Y2, Y6
+	VANDPD   Y4, Y5, Y4
+	VANDPD   Y2, Y6, Y2
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y2, Y2
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y2, Y2
+	VMINPD   Y1, Y4, Y3
+	VMINPD   Y1, Y2, Y2
+	VMAXPD   Y0, Y3, Y3
+	VMAXPD   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near22
+	CMPB     76(CX), $0x00
+	JNE      around23
+
+near22:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored24:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned17:
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand28:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+
+near29:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal30
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided31:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around32
+	VMOVDQU  Y4, (BX)
+	VMOVDQU  Y5, 32(BX)
+	JMP      stored33
+
+around32:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored33:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000008
+	JGE   whole38
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal40
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided41
+
+reciprocal40:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided41:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near42
+	CMPB     76(CX), $0x00
+	JNE      around43
+
+near42:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored44
+
+around43:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored44:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps16
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step15
+
+steps16:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block46:
+	CMPQ       AX, $0x00000020
+	JLT        blocks47
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near48
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near48:
+	XORQ R8, R8
+
+group49:
+	CMPB    72(CX), $0x00
+	JEQ     loaded50
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded50:
+	CMPB    73(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded51:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal52
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided53
+
+reciprocal52:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided53:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around54
+	VMOVDQU  Y6, (BX)(R8*8)
+	VMOVDQU  Y7, 32(BX)(R8*8)
+	JMP      stored55
+
+around54:
+	VMOVNTDQ Y6, (BX)(R8*8)
+	VMOVNTDQ Y7, 32(BX)(R8*8)
+
+stored55:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group49
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block46
+
+blocks47:
+some56:
+	TESTQ   AX, AX
+	JLE     done57
+	CMPB    72(CX), $0x00
+	JEQ     loaded58
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded58:
+	CMPB    73(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded59:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal60
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided61
+
+reciprocal60:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided61:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around62
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored63
+
+around62:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored63:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some56
+
+done57:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2H16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $32-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPB         77(CX), $0x00
+	JEQ          divide3
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x0000000f, AX
+	JNE          other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+
+step6:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind11
+	VCVTPH2PS  (DX)(R11*2), Y5
+	VCVTPH2PS  16(DX)(R11*2), Y6
+	JMP        done10
+
+kind11:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done10
+
+done10:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        273(CX), $0x00
+	JNE         kind14
+	VCVTPS2PH   $0x00, Y6, X6
+	VCVTPS2PH   $0x00, Y5, X5
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X5, 16(BX)(R11*2)
+
+stored16:
+	JMP done13
+
+kind14:
+	VPSRLD    $0x10, Y6, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y6, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y5, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y7, Y7
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y5
+	VPSRLD    $0x10, Y8, Y6
+	VPACKUSDW Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y5, (BX)(R11*2)
+
+stored19:
+	JMP done13
+
+done13:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends20
+
+end21:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*2), Y5
+	VMOVDQU Y5, (SP)
+	JMP     kept9
+
+around15:
+	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+	JMP      stored16
+
+around18:
+	VMOVNTDQ Y5, (BX)(R11*2)
+	JMP      stored19
+
+ends20:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end21
+
+divide3:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near22
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near22:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run23:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep26
+
+kept27:
+	XORQ R11, R11
+
+step24:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	CMPB       273(CX), $0x00
+	JNE        kind29
+	VCVTPH2PS  (DX)(R11*2), Y4
+	VCVTPH2PS  16(DX)(R11*2), Y5
+	JMP        done28
+
+kind29:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done28
+
+done28:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal31
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided32:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+
+stored36:
+	JMP done33
+
+kind34:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y4, (BX)(R11*2)
+
+stored39:
+	JMP done33
+
+done33:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step24
+	CMPQ R11, AX
+	JEQ  done25
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends40
+
+end41:
+	JMP step24
+
+done25:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run23
+	VZEROUPPER
+	RET
+
+keep26:
+	VMOVDQU (DX)(DI*2), Y4
+	VMOVDQU Y4, (SP)
+	JMP     kept27
+
+reciprocal31:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided32
+
+around35:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+	JMP      stored36
+
+around38:
+	VMOVNTDQ Y4, (BX)(R11*2)
+	JMP      stored39
+
+ends40:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end41
+
+other2:
+step42:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide46
+
+turn47:
+	CMPQ AX, 104(CX)
+	JLT  turns49
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand50:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block48:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near51
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near51:
+	XORQ R11, R11
+
+group52:
+	CMPB      273(CX), $0x00
+	JNE       kind54
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done53
+
+kind54:
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done53
+
+done53:
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	CMPB        273(CX), $0x00
+	JNE         kind57
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y7, X7
+	CMPB        76(CX), $0x00
+	JNE         around58
+	VMOVDQU     X8, (BX)(R11*2)
+	VMOVDQU     X7, 16(BX)(R11*2)
+	JMP         stored59
+
+around58:
+	VMOVNTDQ X8, (BX)(R11*2)
+	VMOVNTDQ X7, 16(BX)(R11*2)
+
+stored59:
+	JMP done56
+
+kind57:
+	VPSRLD    $0x10, Y8, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y8, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y7, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    Y7, Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS    $0x03, Y8, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD    $0x10, Y9, Y7
+	VPSRLD    $0x10, Y10, Y8
+	VPACKUSDW Y8, Y7, Y7
+	VPERMQ    $0xd8, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y7, (BX)(R11*2)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y7, (BX)(R11*2)
+
+stored62:
+	JMP done56
+
+done56:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group52
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block48
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand50
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn47
+
+turns49:
+divide46:
+turn63:
+	CMPQ AX, 104(CX)
+	JLT  turns65
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand66:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block64:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near67
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near67:
+	XORQ R11, R11
+
+group68:
+	CMPB      273(CX), $0x00
+	JNE       kind70
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done69
+
+kind70:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done69
+
+done69:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal72
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided73
+
+reciprocal72:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided73:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+
+stored77:
+	JMP done74
+
+kind75:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored80:
+	JMP done74
+
+done74:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group68
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block64
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand66
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn63
+
+turns65:
+	TESTQ AX, AX
+	JEQ   none81
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand82:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some83:
+	TESTQ DI, DI
+	JLE   done84
+	CMPQ  DI, $0x00000010
+	JGE   whole85
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole85:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near86
+	PREFETCHT1 (DX)(R11*1)
+
+near86:
+	CMPB      273(CX), $0x00
+	JNE       kind88
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done87
+
+kind88:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done87
+
+done87:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal90
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided91
+
+reciprocal90:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided91:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind93
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      78(CX), $0x00
+	JNE       near94
+	CMPB      76(CX), $0x00
+	JNE       around95
+
+near94:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored96
+
+around95:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored96:
+	JMP done92
+
+kind93:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near98
+	CMPB      76(CX), $0x00
+	JNE       around99
+
+near98:
+	VMOVDQU Y4, (BX)
+	JMP     stored100
+
+around99:
+	VMOVNTDQ Y4, (BX)
+
+stored100:
+	JMP done92
+
+done92:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some83
+
+done84:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand82
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none81:
+	DECQ R8
+	JEQ  steps43
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step42
+
+steps43:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none102
+	LEAQ  16640(R8), R9
+
+block103:
+	CMPQ       AX, $0x00000010
+	JLT        blocks104
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near105
+	PREFETCHT1 (DX)(R10*1)
+
+near105:
+	CMPB      273(CX), $0x00
+	JNE       kind107
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done106
+
+kind107:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done106
+
+done106:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y9
+	VMINPS      Y6, Y9, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      12480(R8), Y6, Y8
+	VFMADD231PS 8320(R8), Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y9
+	VMINPS      Y7, Y9, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      12512(R8), Y7, Y6
+	VFMADD231PS 8352(R8), Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded109
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded109:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	CMPB      273(CX), $0x00
+	JNE       kind111
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around112
 	VMOVDQU   X7, (BX)
 	VMOVDQU   X6, 16(BX)
-	JMP       stored88
+	JMP       stored113
 
-around87:
+around112:
 	VMOVNTDQ X7, (BX)
 	VMOVNTDQ X6, 16(BX)
 
-stored88:
-	JMP done85
+stored113:
+	JMP done110
 
-kind86:
+kind111:
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y7, Y8, Y8
@@ -17386,17 +18724,17 @@ kind86:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around115
 	VMOVDQU   Y6, (BX)
-	JMP       stored91
+	JMP       stored116
 
-around90:
+around115:
 	VMOVNTDQ Y6, (BX)
 
-stored91:
-	JMP done85
+stored116:
+	JMP done110
 
-done85:
+done110:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -17404,37 +18742,37 @@ done85:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block78
+	JMP  block103
 
-blocks79:
-none77:
+blocks104:
+none102:
 	CMPQ         AX, $0x00000200
-	JLT          divide92
+	JLT          divide117
 	CMPB         72(CX), $0x00
-	JNE          divide92
+	JNE          divide117
 	CMPB         73(CX), $0x00
-	JNE          divide92
+	JNE          divide117
 	CMPB         75(CX), $0x00
-	JNE          divide92
+	JNE          divide117
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide92
+	JHI          divide117
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide92
+	JHI          divide117
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide92
+	JHI          divide117
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide92
+	JNE          divide117
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -17444,31 +18782,31 @@ none77:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block93:
+block118:
 	CMPQ       AX, $0x00000010
-	JLT        blocks94
+	JLT        blocks119
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near95
+	JEQ        near120
 	PREFETCHT1 (DX)(R8*1)
 
-near95:
+near120:
 	CMPB      273(CX), $0x00
-	JNE       kind97
+	JNE       kind122
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done96
+	JMP       done121
 
-kind97:
+kind122:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done96
+	JMP       done121
 
-done96:
+done121:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -17486,23 +18824,23 @@ done96:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        273(CX), $0x00
-	JNE         kind100
+	JNE         kind125
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around101
+	JNE         around126
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored102
+	JMP         stored127
 
-around101:
+around126:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored102:
-	JMP done99
+stored127:
+	JMP done124
 
-kind100:
+kind125:
 	VPSRLD    $0x10, Y11, Y12
 	VPAND     all32_1<>+0(SB), Y12, Y12
 	VPADDD    Y11, Y12, Y12
@@ -17520,74 +18858,74 @@ kind100:
 	VPACKUSDW Y11, Y10, Y10
 	VPERMQ    $0xd8, Y10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around104
+	JNE       around129
 	VMOVDQU   Y10, (BX)
-	JMP       stored105
+	JMP       stored130
 
-around104:
+around129:
 	VMOVNTDQ Y10, (BX)
 
-stored105:
-	JMP done99
+stored130:
+	JMP done124
 
-done99:
+done124:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block93
+	JMP  block118
 
-blocks94:
-divide92:
-block106:
+blocks119:
+divide117:
+block131:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks132
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near108
+	JEQ        near133
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near108:
+near133:
 	XORQ R8, R8
 
-group109:
+group134:
 	CMPB    72(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded135
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded110:
+loaded135:
 	CMPB    73(CX), $0x00
-	JEQ     loaded111
+	JEQ     loaded136
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded111:
+loaded136:
 	CMPB      273(CX), $0x00
-	JNE       kind113
+	JNE       kind138
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done112
+	JMP       done137
 
-kind113:
+kind138:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done112
+	JMP       done137
 
-done112:
+done137:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal115
+	JNE    reciprocal140
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided116
+	JMP    divided141
 
-reciprocal115:
+reciprocal140:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17595,7 +18933,7 @@ reciprocal115:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided116:
+divided141:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -17609,23 +18947,23 @@ divided116:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind118
+	JNE       kind143
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around119
+	JNE       around144
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored120
+	JMP       stored145
 
-around119:
+around144:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored120:
-	JMP done117
+stored145:
+	JMP done142
 
-kind118:
+kind143:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -17643,66 +18981,66 @@ kind118:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around122
+	JNE       around147
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored123
+	JMP       stored148
 
-around122:
+around147:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored123:
-	JMP done117
+stored148:
+	JMP done142
 
-done117:
+done142:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group109
+	JNE  group134
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block131
 
-blocks107:
-some124:
+blocks132:
+some149:
 	TESTQ   AX, AX
-	JLE     done125
+	JLE     done150
 	CMPB    72(CX), $0x00
-	JEQ     loaded126
+	JEQ     loaded151
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded126:
+loaded151:
 	CMPB    73(CX), $0x00
-	JEQ     loaded127
+	JEQ     loaded152
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded127:
+loaded152:
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind154
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done128
+	JMP       done153
 
-kind129:
+kind154:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done128
+	JMP       done153
 
-done128:
+done153:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal131
+	JNE    reciprocal156
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided132
+	JMP    divided157
 
-reciprocal131:
+reciprocal156:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17710,7 +19048,7 @@ reciprocal131:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided132:
+divided157:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -17724,23 +19062,23 @@ divided132:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind134
+	JNE       kind159
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around135
+	JNE       around160
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored136
+	JMP       stored161
 
-around135:
+around160:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored136:
-	JMP done133
+stored161:
+	JMP done158
 
-kind134:
+kind159:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -17758,25 +19096,25 @@ kind134:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around163
 	VMOVDQU   Y6, (BX)
-	JMP       stored139
+	JMP       stored164
 
-around138:
+around163:
 	VMOVNTDQ Y6, (BX)
 
-stored139:
-	JMP done133
+stored164:
+	JMP done158
 
-done133:
+done158:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some124
+	JMP  some149
 
-done125:
+done150:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

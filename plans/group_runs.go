@@ -41,7 +41,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.takesRuns(g, n)):
+	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.sumsRuns(g, n)):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0

@@ -24,7 +24,12 @@ func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
 		least = 48
 	}
-	return n <= longestShortSum && (n < least || !f.takesRuns(l, n)) || n == 32
+	return n <= longestShortSum && (n < least || !f.sumsRuns(l, n)) || n == 32
+}
+
+// sumsRuns is takesRuns for sums, of which a run takes longer, and which keep no ends that results take the place of.
+func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
+	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
 }
 
 // shortExtremes is shortSum for extremes.

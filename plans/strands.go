@@ -85,9 +85,10 @@ func (f *groupedPlan) placesToRead() int {
 	return cpu.MaxStrands
 }
 
-// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements.
+// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements. Of several strands no ends are kept that
+// results take the place of.
 func (f *groupedPlan) takesRuns(l *layout, n int64) bool {
-	return f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
+	return f.isa.TakesRuns(n, f.args.Attrs.Code, readsStrands && f.args.Stream && f.replaces(l))
 }
 
 // replaces reports whether results take the place of elements.

@@ -96,6 +96,7 @@ var kernelCall = newStruct("kernelCall", "is what a call of a generated kernel r
 	{"rows", "int", "how many rows of elements, a Step apart, have the same parameters; 0: there is one row"},
 	{"kind", "uint8", "which of the types of codes that the kernel reads"},
 	{"half", "uint8", "which of the 16-bit types that the kernel takes"},
+	{"replaces", "bool", "results take the place of elements, and runs end within a step"},
 	{"float8", "unsafe.Pointer", "what codes are rounded to 8-bit floats with: vectors of words of the compute type's size"},
 	{"columns", "unsafe.Pointer", "of rows: what quick codes are made of, for each element of a row; or nil"},
 	{"eps", "float32", "no scale is chosen below it"},
@@ -220,7 +221,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	c.Attributes(attr.NOSPLIT)
 	c.Signature(signature())
 	k := &kernel{c: c, globals: globals, op: o, isa: isa, compute: v.compute, in: v.in, out: v.out, codes: v.code,
-		lanes: isa.bytes / v.compute.size, ptr: map[string]reg.GPVirtual{}, param: map[string]value{}}
+		lanes: isa.bytes / v.compute.size, ptr: map[string]reg.GPVirtual{}, param: map[string]value{}, ends: map[string]operand.Mem{}}
 	n := c.GP64()
 	c.Load(c.Param("n"), n)
 	k.call = c.GP64()

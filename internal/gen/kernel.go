@@ -25,25 +25,28 @@ type kernel struct {
 	out     *storage   // type of the data output, or nil
 	codes   *storage   // float8Type where codes are rounded to one, or nil
 
-	lanes    int          // elements of one vector
-	group    int          // vectors side by side in the block being emitted
-	at       int          // of the group, in elements from the pointers
-	index    reg.Register // the same in a loop over groups, or nil
-	tail     reg.OpmaskVirtual
-	repeats  bool           // the last group of a run may begin with elements that were handled before
-	left     reg.VecVirtual // then: how many are left, in every lane, or nil
-	call     reg.GPVirtual
-	halfKind operand.Mem // which type elements of 16 bits have: its number in anyHalf
-	kind     operand.Mem // and codes, of those that their type stands for
-	ptr      map[string]reg.GPVirtual
-	param    map[string]value
-	held     []value // accumulators in registers, of each sum, or nil
-	quick    *quick  // where codes are made without divisions
-	pins     pins
-	split    bool // vectors hold every other element, see loadSplit
-	finite   bool // what is stored is no NaN
-	dots     bool // elements of products are pairs of bf16
-	label    int
+	lanes     int          // elements of one vector
+	group     int          // vectors side by side in the block being emitted
+	at        int          // of the group, in elements from the pointers
+	index     reg.Register // the same in a loop over groups, or nil
+	tail      reg.OpmaskVirtual
+	repeats   bool           // the last group of a run may begin with elements that were handled before
+	left      reg.VecVirtual // then: how many are left, in every lane, or nil
+	call      reg.GPVirtual
+	halfKind  operand.Mem // which type elements of 16 bits have: its number in anyHalf
+	kind      operand.Mem // and codes, of those that their type stands for
+	ptr       map[string]reg.GPVirtual
+	param     map[string]value
+	ends      map[string]operand.Mem // room for the last elements of an input's run
+	held      []value                // accumulators in registers, of each sum, or nil
+	quick     *quick                 // where codes are made without divisions
+	pins      pins
+	split     bool     // vectors hold every other element, see loadSplit
+	finite    bool     // what is stored is no NaN
+	setsAside bool     // what is rarely done is emitted behind a loop, not within
+	aside     []func() // what that is
+	dots      bool     // elements of products are pairs of bf16
+	label     int
 }
 
 // value is one vector register for each vector of a group.
@@ -211,20 +214,18 @@ func (k *kernel) clamp(a value) value { return k.max(k.min(a, k.hi()), k.lo()) }
 // quotient returns x / s, or x * (1/s) for rounding=reciprocal.
 func (k *kernel) quotient(x, s value) value {
 	u := k.newValue()
-	reciprocal, done := k.newLabel("reciprocal"), k.newLabel("divided")
-	k.jumpIf("reciprocal", reciprocal)
-	for i := range u {
-		k.emit(k.ps("VDIV"), s[i], x[i], u[i])
-	}
-	k.c.JMP(operand.LabelRef(done))
-	k.c.Label(reciprocal)
-	for i := range u {
-		t := k.vector()
-		k.emit(k.ps("VMOVU"), k.one(), t)
-		k.emit(k.ps("VDIV"), s[i], t, t)
-		k.emit(k.ps("VMUL"), t, x[i], u[i])
-	}
-	k.c.Label(done)
+	k.where("reciprocal", "reciprocal", "divided", func() {
+		for i := range u {
+			k.emit(k.ps("VDIV"), s[i], x[i], u[i])
+		}
+	}, func() {
+		for i := range u {
+			t := k.vector()
+			k.emit(k.ps("VMOVU"), k.one(), t)
+			k.emit(k.ps("VDIV"), s[i], t, t)
+			k.emit(k.ps("VMUL"), t, x[i], u[i])
+		}
+	})
 	return u
 }
 

@@ -165,13 +165,18 @@ func (k *kernel) forSums(body func(name string)) {
 	}
 }
 
-// forData ranges over the data operands.
-func (k *kernel) forData(body func(name string, t *storage)) {
+// forInputs ranges over the data inputs.
+func (k *kernel) forInputs(body func(name string, t *storage)) {
 	for i, t := range k.in {
 		if t != nil {
 			body(fmt.Sprintf("in%d", i), t)
 		}
 	}
+}
+
+// forData ranges over the data operands.
+func (k *kernel) forData(body func(name string, t *storage)) {
+	k.forInputs(body)
 	if k.out != nil {
 		body("out", k.out)
 	}

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
-)
+import "github.com/mmcloughlin/avo/reg"
 
 // How groups of an op's results are stored: rounded, masked at a run's end, or around the caches.
 
@@ -32,20 +29,17 @@ func (k *kernel) write(t *storage, packed []reg.Register) {
 		t.masked(k, packed, to)
 		return
 	}
-	around, done := k.newLabel("around"), k.newLabel("stored")
+	near := ""
 	if k.repeats { // what need not begin at a multiple of a register
-		near := k.newLabel("near")
+		near = k.newLabel("near")
 		k.jumpIf("heads", near)
-		k.jumpIf("stream", around)
-		k.c.Label(near)
-	} else {
-		k.jumpIf("stream", around)
 	}
-	k.put(packed, to)
-	k.c.JMP(operand.LabelRef(done))
-	k.c.Label(around)
-	k.putBy("VMOVNTDQ", packed, to)
-	k.c.Label(done)
+	k.where("stream", "around", "stored", func() {
+		if near != "" {
+			k.c.Label(near)
+		}
+		k.put(packed, to)
+	}, func() { k.putBy("VMOVNTDQ", packed, to) })
 }
 
 // put stores registers one after the other.

@@ -38,8 +38,8 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	if k.op.bounds && !k.boundsOfRun() {
 		k.bounds()
 	}
-	if quick && !k.isa.masks && !k.op.chooses {
-		k.quickStrand(n, params, steps, block)
+	if !k.isa.masks && k.op.sums == 0 && !k.op.chooses {
+		k.oneStrand(n, params, steps, quick)
 	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
@@ -82,38 +82,6 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	endFunction(c)
 	c.Label(one)
 	k.param = map[string]value{}
-}
-
-// quickStrand handles all quick runs of a single strand that consist of whole blocks and have no heads: with less between
-// them than turns take.
-func (k *kernel) quickStrand(n, params, steps reg.GPVirtual, block int) {
-	c, other, left := k.c, k.newLabel("other"), k.c.GP64()
-	k.jumpUnless("quick", other)
-	k.jumpIf("heads", other)
-	branch(c.CMPQ, k.field("strands"), operand.Imm(1), c.JNE, other)
-	branch(c.TESTQ, operand.U32(block-1), n, c.JNE, other)
-	between := map[string]reg.GPVirtual{}
-	k.forData(func(name string, _ *storage) {
-		between[name] = c.GP64()
-		c.MOVQ(k.field(name+"Step"), between[name])
-		c.SUBQ(k.field(name+"Visit"), between[name])
-	})
-	run, next := k.newLabel("run"), k.newLabel("block")
-	k.quick = k.newQuick()
-	k.split = k.splits()
-	k.quickly(func() {
-		c.Label(run)
-		k.paramsOfRun(params)
-		c.MOVQ(n, left)
-		k.wholeBlocks(next, left, block, k.op.quick)
-		k.forData(func(name string, _ *storage) { c.ADDQ(between[name], k.ptr[name]) })
-		c.ADDQ(operand.U32(k.compute.size), params)
-		c.DECQ(steps)
-		c.JNE(operand.LabelRef(run))
-	})
-	k.split = false
-	endFunction(c)
-	c.Label(other)
 }
 
 // someOfStrands handles a few elements of each strand.
