@@ -9,8 +9,8 @@ import (
 
 // Bags of a table that is stored as codes have the bits of bags of what the codes
 // stand for. Kernels dequantize on the way where they can. Else the rows that some bags
-// name are dequantized into memory that stays in a near cache, and summed there as
-// floats are.
+// name are copied into memory that stays in a near cache, with parameters that kernels
+// read, or dequantized into it, and summed there as floats are.
 
 // CodeBags sums rows of codes, CodeBagMax takes the largest of each column.
 var (
