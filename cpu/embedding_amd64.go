@@ -32,6 +32,26 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
 })}}
 
+// copyBytes copies some bytes of the rows with numbers, one of them at least.
+func copyBytes(to unsafe.Pointer, apart int64, from unsafe.Pointer, stride int64, rows []int64, size int64) {
+	narrow := func(at, size int64) {
+		copyNarrowRowsAVX2((*byte)(unsafe.Add(to, at)), int(apart), (*byte)(unsafe.Add(from, at)), int(stride), &rows[0], len(rows), int(size))
+	}
+	switch {
+	case size > 64:
+		copyRowsAVX2((*byte)(to), int(apart), (*byte)(from), int(stride), &rows[0], len(rows), int(size), touchRows, false)
+	case size == 1:
+		for i, row := range rows {
+			*(*byte)(unsafe.Add(to, int64(i)*apart)) = *(*byte)(unsafe.Add(from, row*stride))
+		}
+	default:
+		narrow(0, size&^1)
+		if size%2 == 1 {
+			narrow(size-2, 2)
+		}
+	}
+}
+
 var doublePair doublePairKernel = pairProductAVX2F64
 
 var codeSums = []rowSum{

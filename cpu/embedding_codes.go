@@ -9,8 +9,8 @@ import (
 
 // Bags of a table that is stored as codes have the bits of bags of what the codes
 // stand for. Kernels dequantize on the way where they can. Else the rows that some bags
-// name are dequantized into memory that stays in a near cache, and summed there as
-// floats are.
+// name are copied into memory that stays in a near cache, with parameters that kernels
+// read, or dequantized into it, and summed there as floats are.
 
 // CodeBags sums rows of codes, CodeBagMax takes the largest of each column.
 var (
@@ -36,13 +36,18 @@ type codeBags struct {
 	bags       func(*EmbeddingSums) // of dequantized rows
 	chunk      func(*EmbeddingSums) // sums a chunk of a long bag
 	direct     *rowSum              // sums codes; or nil
-	slow       func(*EmbeddingSums)
+	wide       *rowSum              // ... of a chunk of a long bag
 }
 
 const (
 	codeColumns = 64                          // of a long bag at a time
 	codeTerms   = codeColumns * ChunkSize / 2 // elements of short bags at a time: half of a near cache
 	codeBagsAt  = Block - 1                   // bags at a time
+
+	// Of weightScratch.parts, behind dequantized rows: the same in their type, and codes unpacked. What fills up a tile's last
+	// groups is less than the tile.
+	storedAt = 2 * codeColumns * ChunkSize
+	codesAt  = storedAt + storedAt/2
 )
 
 // counting are the numbers of dequantized rows.
@@ -69,11 +74,12 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		b.bags, _ = PickUpTo(floats, isa, sums)
 		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32
 		b.chunk, _ = PickUpTo(RowSums, isa, sums)
-		b.slow, _ = definition(t)
 		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] }); sum && i >= 0 {
 			direct := codeSums[i]
 			direct.out = t.Out[0]
-			b.direct = &direct
+			wide := direct
+			wide.wide = true
+			b.direct, b.wide = &direct, &wide
 		}
 		return b.run, true
 	})
@@ -81,7 +87,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 
 func (b *codeBags) run(m *EmbeddingSums) {
 	if b.takes(m) {
-		b.sumCodes(m)
+		b.sumCodes(m, b.direct)
 	} else {
 		b.inFloats(m)
 	}
@@ -92,26 +98,33 @@ const smallestPage = 1 << 12
 
 // takes reports whether a kernel takes all groups of codes.
 func (b *codeBags) takes(m *EmbeddingSums) bool {
-	c := &m.Codes
-	zeros := c.Zero.P == nil || c.Zero.DType == tensor.I32
+	c, columns := &m.Codes, m.Column+m.Columns
+	parameters := c.Scale.DType == tensor.F32 && (c.Zero.P == nil || c.Zero.DType == tensor.I32)
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
-	near := m.Column+m.Columns >= groupUnit || c.Weight.RowStride <= smallestPage
-	return b.direct != nil && c.Scale.DType == tensor.F32 && zeros && near && m.Out.Contiguous() &&
-		(c.GroupSize >= m.Column+m.Columns || c.GroupSize%groupUnit == 0)
+	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
+	// Of very short groups a row is read many times: copies are read faster.
+	once := c.GroupSize >= min(groupUnit/2, columns)
+	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
+}
+
+// takesGroups reports whether a kernel, if there is one, sums codes of so many columns group by group.
+func (s *rowSum) takesGroups(c *WeightRows, columns int64) bool {
+	bytes := c.GroupSize%2 == 0 || !c.Weight.DType.Packed()
+	return s != nil && (c.GroupSize >= columns || c.GroupSize%groupUnit == 0 || s.unit == 0 && bytes)
 }
 
 // sumCodes takes one group of columns after the other.
-func (b *codeBags) sumCodes(m *EmbeddingSums) {
+func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum) {
 	all := *m
 	codes := &all.Codes.Weight
 	m.Terms = Matrix{Span: Span{P: codes.P, Stride: 1, DType: tensor.U8}, Dims: 1}
 	m.Terms.Size[0], m.Terms.Strides[0] = all.Codes.Rows, codes.RowStride
 	for at := int64(0); at < all.Columns; {
 		column, group := all.Column+at, all.Codes.GroupSize
-		columns := b.direct.evenColumns(min(group-column%group, all.Columns-at))
+		columns := by.evenColumns(min(group-column%group, all.Columns-at))
 		m.Column, m.Columns, m.Out = column, columns, all.Out.At(at)
-		b.direct.sum(m, sumInChunks[float32], b.inFloats)
+		by.sum(m, sumInChunks[float32], b.inFloats)
 		at += columns
 	}
 }
@@ -152,7 +165,7 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 	all := *m
 	tile := WeightTile{WeightRows: m.Codes, Scratch: m.Scratch}
 	rows := weightRun{weightRow: &b.weightRow, WeightTile: &tile}
-	most := min(codeTerms/roundUp(min(m.Columns, Block), groupUnit), TileSize)
+	most := b.tileRows(m)
 	for at := 0; at < all.destinations(); {
 		end := at + 1
 		for end < all.destinations() && end-at < codeBagsAt && all.Start[end+1]-all.Start[at] <= most {
@@ -163,8 +176,7 @@ func (b *codeBags) inFloats(m *EmbeddingSums) {
 		case n <= most:
 			b.short(m, &all, &rows, at, end)
 		case m.Sources != nil:
-			m.Start = all.Start[at : end+1]
-			b.slow(m)
+			b.largest(m, &all, &rows, at)
 		default:
 			b.long(m, &all, &rows, at)
 		}
@@ -180,19 +192,23 @@ func (b *codeBags) short(m, all *EmbeddingSums, rows *weightRun, at, end int) {
 	for i := range m.Start {
 		m.Start[i] = all.Start[at+i] - from
 	}
-	out := m.Out
-	for column := int64(0); column < all.Columns; column += Block {
-		m.Out = out.At(column)
-		b.dequantize(m, all, rows, termTile{from, to, column, min(Block, all.Columns-column)})
-		b.bags(m)
+	out, last := m.Out, all.Column+all.Columns
+	for column := all.Column; column < last; {
+		t := termTile{from, to, column, b.tileColumns(&all.Codes, column, last, Block)}
+		m.Out = out.At(column - all.Column)
+		if !b.sumGathered(m, all, t, b.direct) {
+			b.dequantize(m, all, rows, t)
+			b.bags(m)
+		}
+		column += t.columns
 	}
 }
 
 // long takes a bag of many rows, some columns and a chunk of them at a time.
 func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
 	begin, end, out := all.Start[at], all.Start[at+1], m.Out
-	for column := int64(0); column < all.Columns; column += codeColumns {
-		width := min(codeColumns, all.Columns-column)
+	for column, last := all.Column, all.Column+all.Columns; column < last; {
+		width := b.tileColumns(&all.Codes, column, last, min(codeColumns, all.Codes.GroupSize*(TileSize/ChunkSize)))
 		chunks := NewChunks[float32](m.Scratch, codeChunks, int(width))
 		for from := begin; from < end; from += ChunkSize {
 			to := min(from+ChunkSize, end)
@@ -201,10 +217,37 @@ func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
 			m.Start = m.Scratch.Ints(codeStarts, 2)
 			m.Start[0], m.Start[1] = 0, to-from
 			m.ByFreq, m.Stream = false, false
-			b.dequantize(m, all, rows, termTile{from, to, column, width})
-			b.chunk(m)
+			if t := (termTile{from, to, column, width}); !b.sumGathered(m, all, t, b.wide) {
+				b.dequantize(m, all, rows, t)
+				b.chunk(m)
+			}
 		}
 		m.ByFreq, m.Positions = all.ByFreq, all.Positions[begin:end]
-		finishSum(&m.EmbeddingSum, out.At(column), chunks.Sum())
+		finishSum(&m.EmbeddingSum, out.At(column-all.Column), chunks.Sum())
+		column += width
+	}
+}
+
+// largest is long for the largest of each column.
+func (b *codeBags) largest(m, all *EmbeddingSums, rows *weightRun, at int) {
+	begin, end, out := all.Start[at], all.Start[at+1], m.Out
+	for column, last := all.Column, all.Column+all.Columns; column < last; {
+		width := b.tileColumns(&all.Codes, column, last, codeColumns)
+		best, v := BlockOf[float32](m.Scratch, codeChunks, int(width)), BlockOf[float32](m.Scratch, codeChunks+1, int(width))
+		m.Out = Span{P: m.Scratch.block(codeChunks + 2), Stride: b.out.Size(), DType: b.out}
+		m.Start = m.Scratch.Ints(codeStarts, 2)
+		for from := begin; from < end; from += ChunkSize {
+			m.Start[0], m.Start[1] = 0, min(ChunkSize, end-from)
+			b.dequantize(m, all, rows, termTile{from, from + m.Start[1], column, width})
+			b.bags(m)
+			Load(v, m.Out)
+			for i, v := range v {
+				if b := best[i]; from == begin || v > b || v != v && b == b {
+					best[i] = v
+				}
+			}
+		}
+		Store(out.At(column-all.Column), best)
+		column += width
 	}
 }

@@ -16,6 +16,7 @@ type rowSum struct {
 	least   int64 // the fewest columns that chosen takes; the others take any
 	unit    int64 // what their number is a multiple of, if it is not 0
 	halves  bool  // more columns than least are an even number
+	wide    bool  // results are of the type that sums are computed in
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
@@ -91,6 +92,9 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 func (s *rowSum) mode(m *EmbeddingSums, columns int64) (mode int) {
 	if s.in != s.out {
 		mode = narrower[s.out]
+	}
+	if s.wide {
+		mode |= sumWide
 	}
 	if m.Accumulate {
 		mode |= sumAccumulate

@@ -77,6 +77,7 @@ const (
 // There is room for all of them: a negative number would not compile.
 const (
 	_ = uint(codeChunks - (2*zeroBlocks - scaleBlocks)) // zero points end before them
+	_ = uint(int(unsafe.Sizeof(Scratch{}.weights.tile)) - storedAt)
 	_ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
 	_ = uint(tapBlocks - cubicProducts - (maxTaps*cubicPitch*8+blockBytes-1)/blockBytes)
 	_ = uint(cellBlocks - tapBlocks - squareSide) // a row for each channel of a square
@@ -99,14 +100,15 @@ type Scratch struct {
 	zeros  [paramBlock]float64 // an absent data input
 	unused [paramBlock]float64 // an absent output
 
-	short   GridBlock                       // grid_short.go
-	runs    runParams                       // of many runs
-	quick   quickMemory                     // quick_columns.go
-	_       [8]float64                      // zeros, which kernels that step back add to zeros
-	groups  [MaxGroupRuns][2][Lanes]float64 // the lanes of many groups
-	weights weightScratch
-	doubles doubleScratch
-	part    struct { // assembly_tail.go
+	short    GridBlock                       // grid_short.go
+	runs     runParams                       // of many runs
+	quick    quickMemory                     // quick_columns.go
+	_        [8]float64                      // zeros, which kernels that step back add to zeros
+	groups   [MaxGroupRuns][2][Lanes]float64 // the lanes of many groups
+	weights  weightScratch
+	doubles  doubleScratch
+	gathered gatherScratch
+	part     struct { // assembly_tail.go
 		memory [5][partSize * 8]byte
 		call   kernelCall
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -13,16 +14,18 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
-// Codes of every type with and without zero points, in groups and rows that kernels take and that they
-// leave parts of, short bags and ones of more than a chunk; a bag whose columns are taken in parts that
+// Codes of every type with scales and zero points of many types, or without the latter, in groups and rows that kernels
+// take and that they leave parts of, short bags and ones of more than a chunk; a bag whose columns are taken in parts that
 // begin inside a group; more rows of short bags than memory has numbers for, and rows of several blocks; less than a
-// vector of columns, and an odd number of them beside whole vectors.
+// vector of columns, and an odd number of them beside whole vectors; groups that are less than a unit, or some and a part,
+// so many of them that parameters fill the memory for these; what lies apart.
 func TestBagsOfCodes(t *testing.T) {
 	keys := []string{
 		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
-		"mode=max y=f16", "mode=mean weight_scale=f16", "mode=sum y=bf16 per_sample_weights=bf16",
+		"mode=max y=f16", "mode=max y=bf16", "mode=sum y=bf16 per_sample_weights=bf16",
 		"mode=mean y=f16", "mode=sum y=f16 per_sample_weights=f16",
 	}
+	scales := []string{"f32", "f16", "bf16", "f64"}
 	sizes := []struct{ columns, group, indices, bags int }{
 		{16, 16, 420, 5},
 		{192, 64, 420, 2},
@@ -30,7 +33,9 @@ func TestBagsOfCodes(t *testing.T) {
 		{281, 1000, 420, 5},
 		{33, 5, 420, 5},
 		{48, 8, 420, 5},
-		{400, 192, 1100, 1},
+		{400, 112, 1100, 1},
+		{400, 192, 420, 5},
+		{51, 17, 420, 5},
 		{3, 2, 2100, 100},
 		{1344, 64, 31, 1},
 		{1, 1000, 420, 5},
@@ -38,21 +43,28 @@ func TestBagsOfCodes(t *testing.T) {
 		{7, 1000, 420, 5},
 		{12, 1000, 420, 5},
 		{95, 48, 420, 5},
+		{100, 32, 420, 5},
+		{70, 24, 420, 5},
+		{260, 4, 420, 5},
+		{40, 1, 700, 2},
 	}
-	seed := 0
+	seed, r := 0, rand.New(rand.NewPCG(1, 1))
 	for _, codes := range []string{"s8", "u8", "s4", "u4"} {
-		for _, zero := range []string{"none", "i32", "u8"} {
+		for _, zero := range []string{"none", "i32", "u8", "i64", "bf16"} {
 			for _, size := range sizes {
-				for range 3 {
+				for range 2 {
 					seed++
 					c, err := testcase.NewCase(testcase.NewSource(uint64(seed), testcase.Small), fmt.Sprintf(
-						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_zero_point=%s group_size=%d padding_idx=3 %s",
-						codes, size.columns, size.indices, size.bags, zero, size.group, keys[seed%len(keys)]))
+						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_scale=%s weight_zero_point=%s group_size=%d padding_idx=3 %s",
+						codes, size.columns, size.indices, size.bags, scales[seed%len(scales)], zero, size.group, keys[seed%len(keys)]))
 					require.NoError(t, err)
 					want := defined(t, c)
 					for _, row := range rowsFor(c) {
 						for _, memory := range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: memory}, want, row)
+						}
+						if seed%5 == 0 {
+							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Layout: testcase.Mixed(r)}, want, row)
 						}
 					}
 				}
@@ -73,17 +85,30 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 30, math.MinInt32, math.MaxInt32, 100}
 	factors := []uint32{0x3f803f80, 0x7f807f80, 0x3c003c00, 0x80008000, 0x7c007c00, 0x7fc17fc1}
 	n := len(bits)
-	for _, y := range []string{"bf16", "f16"} {
-		for _, more := range []string{"", " weight_zero_point=i32", " weight_zero_point=i32 per_sample_weights=" + y} {
+	for _, y := range []string{"bf16", "f16", "f32"} {
+		for _, more := range []string{
+			"", " weight_zero_point=i32", " weight_zero_point=i32 per_sample_weights=" + y,
+			" weight_scale=bf16 weight_zero_point=f32", " weight_scale=bf16 weight_zero_point=i64 per_sample_weights=" + y,
+		} {
 			for _, columns := range []int{3, 35} {
 				text := fmt.Sprintf("weight_only_embedding_bag weight=s8[%d,%d] indices=i64[%d,2] group_size=35 mode=sum y=%s%s", n, columns, n, y, more)
 				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
 				require.NoError(t, err)
 				for i, b := range bits {
-					binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], b)
+					zero := int64(zeros[i%len(zeros)])
 					binary.NativeEndian.PutUint64(c.Arg("indices").Before[16*i:], uint64(i))
-					if strings.Contains(more, "zero_point") {
-						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], uint32(zeros[i%len(zeros)]))
+					if strings.Contains(more, "scale=bf16") {
+						binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*i:], uint16(b>>16))
+					} else {
+						binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], b)
+					}
+					switch {
+					case strings.Contains(more, "point=i32"):
+						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], uint32(zero))
+					case strings.Contains(more, "point=i64"): // which do not all fit into 32 bits
+						binary.NativeEndian.PutUint64(c.Arg("weight_zero_point").Before[8*i:], uint64(zero<<(i%3)))
+					case strings.Contains(more, "point=f32"):
+						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], bits[n-1-i])
 					}
 					if strings.Contains(more, "per_sample_weights") {
 						binary.NativeEndian.PutUint32(c.Arg("per_sample_weights").Before[4*i:], factors[i%len(factors)])
@@ -94,6 +119,28 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
 				}
 			}
+		}
+	}
+}
+
+// NaNs in the first rows of a bag that is compared in parts, and in its last ones.
+func TestLongBagsOfCodesTakeNaNs(t *testing.T) {
+	for _, y := range []string{"f32", "bf16"} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), "weight_only_embedding_bag weight=s8[600,70] indices=i64[1,600] group_size=32 mode=max y="+y)
+		require.NoError(t, err)
+		for row := range 600 {
+			binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*row:], uint64(row))
+			for group, first := range []int{2, 300, 599} {
+				scale := float32(row)
+				if row == first {
+					scale = float32(math.NaN())
+				}
+				binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*(3*row+group):], math.Float32bits(scale))
+			}
+		}
+		want := defined(t, c)
+		for _, row := range rowsFor(c) {
+			same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
 		}
 	}
 }
