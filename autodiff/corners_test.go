@@ -253,6 +253,16 @@ func TestKernelsWithoutElements(t *testing.T) {
 	require.Equal(t, []float64{0, 0, 0, 0}, list(t, dx))
 }
 
+// The gradient of a choice of rows takes no memory for each of them where they have no elements.
+func TestChoiceOfRowsWithoutElements(t *testing.T) {
+	ad := over(None{})
+	x := ad.Track(Zeros(ad, 1<<40, 0))
+	g, err := ad.Backward(x.Select(0, Ints(ad, []int64{0, 5})), WithSum())
+	require.NoError(t, err)
+	dx, _ := ad.Grad(x, g)
+	require.Equal(t, []int{1 << 40, 0}, dx.Shape())
+}
+
 // Smoothing everything spreads the weight over all classes.
 func TestSmoothingOfOne(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
