@@ -216,13 +216,51 @@ func TestImpossibleWindows(t *testing.T) {
 	be := NewCPU()
 	x, w := Ones(be, 1, 1, 8, 8), Ones(be, 1, 1, 5, 5)
 	for _, window := range []Window{
-		{Dilation: [2]int{-1, 1}}, {Dilation: [2]int{math.MaxInt, math.MaxInt}}, {Groups: -2}, {Stride: [2]int{1, -1}}, {Pad: [2]int{-1, 0}}, {Pad: [2]int{0, math.MaxInt}},
+		{Dilation: [2]int{-1, 1}}, {Dilation: [2]int{math.MaxInt, math.MaxInt}}, {Groups: -2}, {Groups: 1 << 62}, {Stride: [2]int{1, -1}}, {Pad: [2]int{-1, 0}}, {Pad: [2]int{0, math.MaxInt}},
 	} {
 		require.ErrorContains(t, x.Conv2d(w, Float[*CPU]{}, window).Err(), "autodiff: conv2d: the window is")
 		window.Kernel = [2]int{2, 2}
 		require.Error(t, x.MaxPool2d(window).Err())
 	}
 	require.ErrorContains(t, x.AvgPool2d(Window{Kernel: [2]int{-2, 2}}).Err(), "autodiff: avg_pool2d: the window is")
+}
+
+// A kernel without elements may be of any extent: it is an error or nothing to compute, and takes no time.
+func TestKernelsWithoutElements(t *testing.T) {
+	ad := over(None{})
+	conv := func(x, weight []int, w Window) (y, dx Float[adf], err error) {
+		x0 := ad.Track(Ones(ad, x...))
+		y = x0.Conv2d(ad.Track(Zeros(ad, weight...)), Float[adf]{}, w)
+		g, err := ad.Backward(y, WithSum(), KeepGraph())
+		if err == nil {
+			d, _ := ad.Grad(x0, g)
+			dx = ad.FromInner(d)
+		}
+		return y, dx, err
+	}
+	const long, far = 1<<34 + 1, 1<<30 - 1 // whose product is more than an int64
+	_, _, err := conv([]int{1, 0, 4, 4}, []int{1, 0, long, 1}, Window{Dilation: [2]int{far, 1}, Stride: [2]int{far, 1}})
+	require.ErrorContains(t, err, "conv2d: x is f32[1, 0, 4, 4], smaller than the window f32[1, 0, 17179869185, 1]")
+
+	const kernel = 1 << 29
+	w := Window{Pad: [2]int{kernel / 2, 0}}
+	y, _, err := conv([]int{1, 0, 4, 1}, []int{1, 0, kernel, 1}, w)
+	require.NoError(t, err)
+	require.Equal(t, []float64{0, 0, 0, 0, 0}, list(t, y))
+	y, dx, err := conv([]int{1, 1, 4, 1}, []int{0, 1, kernel, 1}, w)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0, 5, 1}, y.Shape())
+	require.Equal(t, []float64{0, 0, 0, 0}, list(t, dx))
+}
+
+// The gradient of a choice of rows takes no memory for each of them where they have no elements.
+func TestChoiceOfRowsWithoutElements(t *testing.T) {
+	ad := over(None{})
+	x := ad.Track(Zeros(ad, 1<<40, 0))
+	g, err := ad.Backward(x.Select(0, Ints(ad, []int64{0, 5})), WithSum())
+	require.NoError(t, err)
+	dx, _ := ad.Grad(x, g)
+	require.Equal(t, []int{1 << 40, 0}, dx.Shape())
 }
 
 // Smoothing everything spreads the weight over all classes.

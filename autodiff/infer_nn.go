@@ -48,7 +48,7 @@ func linear(_ *Attr, in []Info) ([3]Info, error) {
 	return one(in[0].DType, shape)
 }
 
-// maxWindow is beyond any image; sums and products of two still fit an int64.
+// maxWindow is beyond any image; sums and products of two numbers below it fit an int64.
 const maxWindow = 1 << 30
 
 // complete fills in a window's defaults and checks it.
@@ -56,7 +56,7 @@ func (w *Window) complete() error {
 	if w.Groups == 0 {
 		w.Groups = 1
 	}
-	good := w.Groups > 0
+	good := true
 	for i := range 2 {
 		if w.Stride[i] == 0 {
 			w.Stride[i] = max(w.Kernel[i], 1)
@@ -64,7 +64,7 @@ func (w *Window) complete() error {
 		if w.Dilation[i] == 0 {
 			w.Dilation[i] = 1
 		}
-		for _, n := range []int{w.Kernel[i], w.Pad[i], w.Stride[i] - 1, w.Dilation[i] - 1} {
+		for _, n := range []int{w.Groups - 1, w.Kernel[i], w.Pad[i], w.Stride[i] - 1, w.Dilation[i] - 1} {
 			good = good && n >= 0 && n < maxWindow
 		}
 	}
@@ -74,13 +74,14 @@ func (w *Window) complete() error {
 	return nil
 }
 
-// places returns how many windows fit along one dimension.
+// places returns how many windows fit along one dimension, -1 where none does. A kernel
+// without elements may be of any extent.
 func places(in, kernel int64, w *Window, i int) int64 {
-	n := in + 2*int64(w.Pad[i]) - int64(w.Dilation[i])*(kernel-1) - 1
-	if n < 0 {
+	room, dilation := in+2*int64(w.Pad[i])-1, int64(w.Dilation[i])
+	if room < 0 || kernel-1 > room/dilation {
 		return -1
 	}
-	return n/int64(w.Stride[i]) + 1
+	return (room-dilation*(kernel-1))/int64(w.Stride[i]) + 1
 }
 
 func conv2d(at *Attr, in []Info) ([3]Info, error) {

@@ -96,7 +96,7 @@ const (
 	OpUniform // Floats: lo, hi; Seed
 	OpNormal  // Floats: mean, standard deviation; Seed
 	// Networks.
-	OpMatMul           // (a, b); TransA, TransB
+	OpMatMul           // (x, y); TransA, TransB
 	OpLinear           // (x, weight, bias?)
 	OpConv2d           // (x, weight, bias?); Window
 	OpConv2dDX         // (gradient, weight); Window; Shape is x's
@@ -118,11 +118,11 @@ const (
 	// The plans of this project.
 	OpEmbedding            // (weight, indices)
 	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's
-	OpGridSample           // (x, grid); Mode, Padding, AlignCorners
-	OpGridSampleBackward   // (gradient, x, grid), to two gradients
-	OpGridSampleDX         // (gradient, x, grid), to the first of them
-	OpGridSampleDGrid      // (gradient, x, grid), to the second
-	OpGridSampleTwice      // (gradient, x, grid, gradient of DGrid), to three gradients
+	OpGridSample           // (image, grid); Mode, Padding, AlignCorners
+	OpGridSampleBackward   // (gradient, image, grid), to two gradients
+	OpGridSampleDX         // (gradient, image, grid), to the first of them
+	OpGridSampleDGrid      // (gradient, image, grid), to the second
+	OpGridSampleTwice      // (gradient, image, grid, gradient of DGrid), to three gradients
 	OpAffineGrid           // (theta); Shape is the image's; AlignCorners
 	OpAffineGridBackward   // (gradient); AlignCorners
 	OpQuantize             // (x, scale, zero point?); Scheme

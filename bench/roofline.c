@@ -56,7 +56,6 @@ __attribute__((target("avx2"))) static void *move(void *p) {
   return NULL;
 }
 
-#if defined(__x86_64__)
 enum { VNNI_SUMS = 12, AVX2_SUMS = 8 }; /* enough to hide how long one takes, in registers */
 
 __attribute__((target("avx512f,avx512vnni"))) static void *multiply_vnni(void *p) {
@@ -89,22 +88,18 @@ __attribute__((target("avx2"))) static void *multiply_avx2(void *p) {
   _mm256_storeu_si256((__m256i *)a->to, sum[0]);
   return NULL;
 }
-#endif
 
 /* Names the instructions whose products of bytes are counted, or none: VNNI's,
  * or AVX2's VPMADDWD. */
 const char *multiplier(void) {
-#if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni")) return "VNNI";
   if (__builtin_cpu_supports("avx2")) return "AVX2";
-#endif
   return "";
 }
 
 /* Returns how many multiplications of bytes threads made, whose products were
  * added to sums of 32 bits. */
 double multiplications(size_t steps, int threads) {
-#if defined(__x86_64__)
   int vnni = __builtin_cpu_supports("avx512vnni") != 0;
   if (!vnni && !__builtin_cpu_supports("avx2")) return 0;
   void *(*multiply)(void *) = vnni ? multiply_vnni : multiply_avx2;
@@ -118,9 +113,6 @@ double multiplications(size_t steps, int threads) {
   multiply(&parts[0]);
   for (int i = 1; i < threads; i++) pthread_join(started[i], NULL);
   return (vnni ? VNNI_SUMS * 64. : AVX2_SUMS * 16.) * (double)steps * threads;
-#else
-  return 0;
-#endif
 }
 
 /* Takes steps in all, of reads lines from one place and writes lines to another,

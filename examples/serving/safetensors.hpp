@@ -1,5 +1,5 @@
 // Reads a safetensors file: eight bytes with the size of a JSON header, the
-// header, the tensors. Little-endian machines only, like isobit.
+// header, the tensors. Little-endian machines only, such as isobit's C library is for.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,11 @@ public:
   template <class T> std::vector<T> get(const std::string &name, const char *dtype) const {
     const Entry &e = find(name);
     if (e.dtype != dtype) fail(name + " is " + e.dtype + ", not " + dtype);
-    if (e.begin > e.end || e.end > bytes_.size() - start_ || (e.end - e.begin) % sizeof(T) != 0)
-      fail(name + " has impossible offsets");
-    std::vector<T> values((e.end - e.begin) / sizeof(T));
+    uint64_t count = 1;
+    for (const int64_t extent : e.shape) count *= static_cast<uint64_t>(extent);
+    if (e.begin > e.end || e.end > bytes_.size() - start_ || e.end - e.begin != count * sizeof(T))
+      fail(name + " has offsets that do not fit its shape");
+    std::vector<T> values(count);
     if (!values.empty()) std::memcpy(values.data(), &bytes_[start_ + e.begin], values.size() * sizeof(T));
     return values;
   }

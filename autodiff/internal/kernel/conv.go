@@ -44,6 +44,9 @@ func (d *Conv) tap(kh, kw int) tap {
 // overTaps calls move for every element of the kernel and every channel, with their row
 // of the columns and their plane of the image.
 func overTaps[T Float](d *Conv, cols, x []T, channels int, move func(t tap, row, plane []T)) {
+	if channels == 0 { // the kernel, without elements, may be of any extent
+		return
+	}
 	p, size := d.OH*d.OW, d.H*d.W
 	for kh := range d.KH {
 		for kw := range d.KW {
@@ -129,6 +132,9 @@ func (d *Conv) imageCost() int {
 
 // Forward computes the convolution, and adds the bias where there is one.
 func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T) {
+	if len(y) == 0 {
+		return
+	}
 	cg, og, k, p := d.sizes()
 	if f, ok := forwardTaps[T](d); ok {
 		f.forward(t, d, scratch, y, x, w, bias)
@@ -157,6 +163,10 @@ func Forward[T Float](t Threads, d *Conv, scratch Scratch[T], y, x, w, bias []T)
 
 // GradInput computes the gradient of the input from g, that of the output.
 func GradInput[T Float](t Threads, d *Conv, scratch Scratch[T], dx, g, w []T) {
+	if len(w) == 0 {
+		clear(dx)
+		return
+	}
 	cg, og, k, p := d.sizes()
 	if f, ok := gradientTaps(d, w); ok {
 		f.gradInput(t, d, scratch, dx, g, w)
@@ -191,7 +201,7 @@ func (d *Conv) parts() int { return (d.N + images - 1) / images }
 // GradWeight computes the gradient of the weights: a chain over the output
 // positions of 8 images, then the chains' results pairwise.
 func GradWeight[T Float](t Threads, d *Conv, scratch Scratch[T], dw, g, x []T) {
-	if d.N == 0 {
+	if d.N == 0 || len(dw) == 0 {
 		clear(dw)
 		return
 	}

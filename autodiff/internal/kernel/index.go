@@ -70,6 +70,9 @@ const chunk = 256
 // ScatterAdd writes x, which has the axis, with y[o, j, :] added to x[o, dst[j], :]; each o has
 // its own destinations if there are so many.
 func ScatterAdd[T Float, I Integer](t Threads, z, x, y []T, dst []I, a Axis) {
+	if len(z) == 0 { // rows without elements may be as many as you like
+		return
+	}
 	inner := a.Inner
 	size, m := a.N*inner, len(y)/max(a.sequences(), 1)
 	t.For(a.Outer, size+m*inner, 1, func(lo, hi int) {
