@@ -1,5 +1,5 @@
 // Reads a safetensors file: eight bytes with the size of a JSON header, the
-// header, the tensors. Little-endian machines only, such as isobit's C library is for.
+// header, the tensors. For little-endian machines, as isobit's C library is.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,10 @@ public:
     const Entry &e = find(name);
     if (e.dtype != dtype) fail(name + " is " + e.dtype + ", not " + dtype);
     uint64_t count = 1;
-    for (const int64_t extent : e.shape) count *= static_cast<uint64_t>(extent);
-    if (e.begin > e.end || e.end > bytes_.size() - start_ || e.end - e.begin != count * sizeof(T))
+    bool fits = true;
+    for (const int64_t extent : e.shape) fits = !__builtin_mul_overflow(count, extent, &count) && fits;
+    if (!fits || e.begin > e.end || e.end > bytes_.size() - start_ || (e.end - e.begin) % sizeof(T) != 0 ||
+        (e.end - e.begin) / sizeof(T) != count)
       fail(name + " has offsets that do not fit its shape");
     std::vector<T> values(count);
     if (!values.empty()) std::memcpy(values.data(), &bytes_[start_ + e.begin], values.size() * sizeof(T));
