@@ -13,6 +13,10 @@ var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCo
 	kernel := everySecondKernels[size]
 	rest, ok := pickStridedCopy(t)
 	return func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64) {
+		if fromStep == 0 && toStep == size && n*size >= 32 {
+			repeats[size](to, from, n)
+			return
+		}
 		if fromStep == 2*size && toStep == size && n > 32/size {
 			whole := (n - 1) / (32 / size) * (32 / size)
 			kernel((*byte)(to), (*byte)(from), int(whole*size))
@@ -21,3 +25,11 @@ var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCo
 		rest(to, toStep, from, fromStep, n)
 	}, ok
 }}}
+
+// repeats store copies of one element, by its size.
+var repeats = [...]func(to, from unsafe.Pointer, n int64){1: repeat[uint8], 2: repeat[uint16], 4: repeat[uint32], 8: repeat[uint64]}
+
+func repeat[T uint8 | uint16 | uint32 | uint64](to, from unsafe.Pointer, n int64) {
+	word := uint64(*(*T)(from)) * (^uint64(0) / uint64(^T(0)))
+	repeatAVX2((*byte)(to), word, int(n)*int(unsafe.Sizeof(T(0))))
+}

@@ -28,6 +28,9 @@ func TestStridedCopies(t *testing.T) {
 					if r.IntN(2) > 0 {
 						fromStep, toStep = 2*size, size
 					}
+					if r.IntN(4) == 0 {
+						fromStep, toStep = 0, size // one element, expanded
+					}
 					bytes := func(step int64) []byte { return make([]byte, max(0, (n-1)*step+size)) }
 					from := bytes(fromStep)
 					for i := range from {

@@ -80,3 +80,8 @@ func everySecond32AVX2(to *byte, from *byte, size int)
 //
 //go:noescape
 func everySecond64AVX2(to *byte, from *byte, size int)
+
+// repeatAVX2 stores copies of a word: size bytes of them, at least 32. The last ones may be those of a part of it, and cover others.
+//
+//go:noescape
+func repeatAVX2(to *byte, word uint64, size int)

@@ -923,3 +923,42 @@ next:
 done:
 	VZEROUPPER
 	RET
+
+// func repeatAVX2(to *byte, word uint64, size int)
+// Requires: AVX, AVX2
+TEXT ·repeatAVX2(SB), NOSPLIT, $0-24
+	MOVQ         to+0(FP), AX
+	MOVQ         word+8(FP), CX
+	MOVQ         size+16(FP), DX
+	VMOVQ        CX, X0
+	VPBROADCASTQ X0, Y0
+	SUBQ         $0x7f, DX
+
+vectors4:
+	TESTQ   DX, DX
+	JLE     done4
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	ADDQ    $0x80, AX
+	SUBQ    $0x80, DX
+	JMP     vectors4
+
+done4:
+	ADDQ $0x7f, DX
+	SUBQ $0x1f, DX
+
+vectors1:
+	TESTQ   DX, DX
+	JLE     done1
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x20, DX
+	JMP     vectors1
+
+done1:
+	ADDQ    $0x1f, DX
+	VMOVDQU Y0, -32(AX)(DX*1)
+	VZEROUPPER
+	RET

@@ -39,6 +39,7 @@ type call struct {
 	blocks        int64  // of each group
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	tilesPerJob   int64
+	tilesCopied   bool // their elements are copied first
 
 	// Of ops that copy inputs first.
 	hasCopies   bool                   // some of these fields, or dense, are in use

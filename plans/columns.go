@@ -32,7 +32,7 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] {
+		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] && (many || !f.isExpanded(g, k)) {
 			return 0
 		}
 	}
@@ -68,7 +68,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 				return
 			}
 			for i := range count {
-				f.aimAtRow(a, &c.members, cur, i)
+				f.aimAtRow(c, w, a, cur, i, n)
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)
 				position++
@@ -79,13 +79,24 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 	}
 }
 
+// isExpanded reports whether a data input's elements along the innermost dimension are one number.
+func (f *groupedPlan) isExpanded(l *layout, k int) bool {
+	return k < dataInputs && l.stride[k][l.dims-1] == 0 && l.size[l.dims-1] > 1
+}
+
 // aimAtRow moves the arguments to a row: of each group, the i-th member from a cursor on. It leaves parameters alone, which
 // are prepared already, or not read.
-func (f *groupedPlan) aimAtRow(a *cpu.Args, members *layout, cur *cursor, i int64) {
+// One number for all groups is copied.
+func (f *groupedPlan) aimAtRow(c *call, w *worker, a *cpu.Args, cur *cursor, i, groups int64) {
+	members := &c.members
 	inner := members.dims - 1
 	for k := range a.In {
 		if !f.param[k] {
 			a.In[k].P, a.In[k].Stride = members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
+			if f.hasData(members, k) && f.isExpanded(&c.groups, k) {
+				f.copier[k].run(w.copied.of(k), a.In[k].P, 0, groups)
+				a.In[k].P = w.copied.of(k)
+			}
 		}
 	}
 	for k := range a.Out {

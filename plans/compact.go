@@ -104,19 +104,6 @@ func (a *arg) inShortRows(v *tensor.View) bool {
 	return false
 }
 
-// compactData puts copies in the place of a kernel's data inputs that have gaps, and reports whether
-// there are any.
-func (f *groupedPlan) compactData(c *call) (copied bool) {
-	for k, i := range f.operand[:dataInputs] {
-		if i >= 0 && !f.param[k] && k != f.packed && !c.repeated[k] && c.args[i].Present() && !c.args[i].IsContiguous() {
-			c.copyArgs()
-			c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
-			copied = true
-		}
-	}
-	return copied
-}
-
 // copyWhole copies an input's elements, row-major.
 func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	l, size := &m.from, v.DType.Size()

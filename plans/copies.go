@@ -39,6 +39,13 @@ func (l *layout) only(of *layout, k int) {
 	l.coalesce(1)
 }
 
+// copies is only of an operand, unless its elements lie one after the other: then none are copied.
+func (l *layout) copies(of *layout, k int, size int64) {
+	if l.only(of, k); l.dims == 1 && l.stride[0][0] == size {
+		l.dims = 0
+	}
+}
+
 // apart reports whether the elements of an operand's runs do not follow one another.
 func (l *layout) apart(k int, size int64) bool {
 	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
@@ -101,7 +108,7 @@ func joinedRows(l *layout) (outer int, row int64) {
 func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
-	switch sideBySide := apart == p.size && step != p.size && row == line; {
+	switch sideBySide := apart == p.size && step != p.size && step != 0 && row == line; {
 	case sideBySide && p.back:
 		p.transpose(theirs, step, own, row*p.size, rows, row)
 	case sideBySide:
@@ -134,11 +141,6 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64) {
 		to, from = theirs, own
 	}
 	switch {
-	case step == 0 && !p.back: // one number, expanded
-		numbers := unsafe.Slice((*byte)(to), n*p.size)
-		for done := copy(numbers, unsafe.Slice((*byte)(from), p.size)); done < len(numbers); done *= 2 {
-			copy(numbers[done:], numbers[:done])
-		}
 	case step == p.size:
 		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
 	default:
@@ -152,6 +154,15 @@ func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer
 		p.strided(theirs, theirStep, own, ownStep, n)
 	} else {
 		p.strided(own, ownStep, theirs, theirStep, n)
+	}
+}
+
+// follow has an operand's elements, copies of which have no place yet, follow one another a step apart.
+func (l *layout) follow(k int, step int64) {
+	l.start[k] = nil
+	for d := l.dims - 1; d >= 0; d-- {
+		l.stride[k][d] = step
+		step *= l.size[d]
 	}
 }
 
@@ -170,15 +181,8 @@ func (f *groupedPlan) tryCopies(c *call) bool {
 		if !f.hasData(l, k) {
 			continue
 		}
-		from.only(l, k)
-		if size := f.size[k]; from.dims == 1 && from.stride[0][0] == size {
-			from.dims = 0
-			continue
-		}
-		dense.start[k] = nil
-		for d, next := inner, f.size[k]; d >= 0; d-- {
-			dense.stride[k][d] = next
-			next *= dense.size[d]
+		if from.copies(l, k, f.size[k]); from.dims > 0 {
+			dense.follow(k, f.size[k])
 		}
 	}
 	dense.coalesce(kernelOperands)
@@ -199,28 +203,47 @@ func (f *groupedPlan) anyApart(l *layout) bool {
 // copiedJob makes the job of a kernel that maps every element on its own, over pieces.
 func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		end := min((number+1)*c.perJob, c.all.count())
-		for at := number * c.perJob; at < end; at += copySize {
-			f.runPiece(c, w, kernel, at, min(copySize, end-at))
+		end, size := min((number+1)*c.perJob, c.all.count()), c.pieceSize()
+		for at := number * c.perJob; at < end; at += size {
+			f.runPiece(c, w, kernel, at, min(size, end-at))
 		}
 	}
 }
 
+// pieceSize returns how many elements a piece has: whole runs, unless these are longer.
+func (c *call) pieceSize() int64 {
+	if run := c.dense.size[c.dense.dims-1]; run < copySize {
+		return copySize / run * run
+	}
+	return copySize
+}
+
+// runPiece runs a kernel on a piece, on as many runs of it as it can at a time.
 func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
 	f.copyPiece(c, w, begin, n, 0, copyInputs)
-	a, cur, l, done := f.arm(w), &w.cursors[ofElements], &c.dense, int64(0)
-	a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0
-	l.walk(cur, begin, begin+n, kernelOperands, func(m int64) {
+	a, cur, l := f.arm(w), &w.cursors[ofElements], &c.dense
+	inner := l.dims - 1
+	if a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0; f.args.Stream {
+		a.Ahead = farAhead
+	}
+	for done := int64(0); done < n; {
+		l.seek(cur, begin+done, kernelOperands)
+		run, steps := min(l.size[inner]-cur.index[inner], n-done), int64(1)
+		if inner > 0 && run == l.size[inner] {
+			steps = min((n-done)/run, l.size[inner-1]-cur.index[inner-1])
+			a.Runs = cpu.Runs{Steps: int(steps), Strands: 1, Step: l.steps(inner - 1)}
+		} else {
+			a.Runs = cpu.Runs{}
+		}
 		l.spans(a, cur)
 		for i, k := range copiedOperands {
 			if c.sources[i].dims > 0 {
-				s := f.dataSpan(a, k)
-				s.P, s.Stride = unsafe.Add(w.copied.of(i), done*s.DType.Size()), s.DType.Size()
+				f.dataSpan(a, k).P = unsafe.Add(w.copied.of(i), done*f.size[k])
 			}
 		}
-		kernel(int(m), a)
-		done += m
-	})
+		kernel(int(run), a)
+		done += run * steps
+	}
 	f.copyPiece(c, w, begin, n, 0, copyOutput)
 }
 

@@ -182,7 +182,7 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		if c.tiles.copied {
 			return inCopiedTiles, c.tiles.jobs()
 		}
-		c.perJob = jobSize
+		c.perJob = jobSize / copySize * c.pieceSize()
 		return inCopies, ceilDiv(c.all.count(), c.perJob)
 	}
 	if tiled {

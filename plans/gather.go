@@ -31,7 +31,7 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	c.hasCopies = true
 	for i, k := range copiedOperands {
 		if c.sources[i].dims = 0; f.hasData(m, k) {
-			c.sources[i].only(m, k)
+			c.sources[i].copies(m, k, f.size[k])
 		}
 	}
 	c.groupsPerTile = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
@@ -56,7 +56,7 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		for at := begin; at < end; at += c.gatherSize() {
 			part := gathered{first, groups, at, min(c.gatherSize(), end-at)}
 			f.copyMembers(c, w, part, copyInputs)
-			a := f.armGathered(c, w, first, groups)
+			a := f.armGathered(c, w, part)
 			a.Runs.Keep = at > begin
 			kernel(int(part.n), at-begin, a)
 			f.copyMembers(c, w, part, copyOutput)
@@ -65,14 +65,17 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 	}
 }
 
-// armGathered is armGroups for the copies.
-func (f *groupedPlan) armGathered(c *call, w *worker, first, groups int64) *cpu.Args {
-	a := f.armGroups(c, w, first, groups)
+// armGathered is armGroups for members, where they lie or copied.
+func (f *groupedPlan) armGathered(c *call, w *worker, part gathered) *cpu.Args {
+	a := f.armGroups(c, w, part.first, part.groups)
 	a.Stream = false
 	for i, k := range copiedOperands {
-		if s := f.dataSpan(a, k); c.sources[i].dims > 0 {
-			s.P, s.Stride = unsafe.Pointer(&w.copied[i]), s.DType.Size()
+		switch s := f.dataSpan(a, k); {
+		case c.sources[i].dims > 0:
+			s.P, s.Stride = w.copied.of(i), f.size[k]
 			a.Runs.Step[k] = (c.gatherSize() + copiedPad) * s.Stride
+		case f.hasData(&c.members, k):
+			s.P = unsafe.Add(s.P, part.at*f.size[k])
 		}
 	}
 	return a

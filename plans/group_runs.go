@@ -46,6 +46,11 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	default:
 		return 0
 	}
+	if c.tilesCopied {
+		if c.groupsPerTile = min(c.groupsPerTile, copySize/n); c.groupsPerTile < 2 {
+			return 0
+		}
+	}
 	if c.blocks > 1 {
 		return c.tilesOfGroups() * c.blocks
 	}
@@ -73,7 +78,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			results = reduceRows(f, c, w, a, kernel, fold, 0, rows)
+			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows)
 		}
 		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
 		if then != nil && (rows == 1 || !f.mapsLater(c)) {
@@ -81,7 +86,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			a.Ahead = c.nextGroups(f, groups)
 			for row := range rows {
 				then(n, a)
-				f.moveRows(c, a, row+1, rows, 1)
+				f.moveRows(c, w, a, first, row+1, 1)
 			}
 		}
 	})
@@ -94,14 +99,14 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		first, groups := c.tileOfGroups(number / c.blocks)
 		rows, n := c.members.rows()
 		begin, a := block*cpu.StripeBlock/n, f.armGroups(c, w, first, groups)
-		f.moveRows(c, a, begin, rows, begin)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, begin, min(begin+cpu.StripeBlock/n, rows)))
+		f.moveRows(c, w, a, first, begin, begin)
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock/n, rows)))
 	}
 }
 
 // reduceRows reduces rows [begin, end) of the members of the groups that the arguments are at. A long row always begins in
 // lane 0, and the accumulators are rotated to match: a fold by halves adds the same pairs of lanes wherever the first is.
-func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], begin, end int64) [2][]C {
+func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64) [2][]C {
 	rows, n := c.members.rows()
 	groups, lanes := a.Runs.Steps, int64(fold.lanes)
 	if a.Ahead = f.aheadOfGroups(n); rows > 1 && a.Stream {
@@ -114,7 +119,7 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 			lane = 0
 		}
 		kernel(int(n), lane, a)
-		f.moveRows(c, a, row+1, rows, 1)
+		f.moveRows(c, w, a, first, row+1, 1)
 	}
 	return groupResults(w, fold, groups)
 }
@@ -128,12 +133,12 @@ func (l *layout) rows() (rows, size int64) {
 	return rows, size
 }
 
-// moveRows moves the arguments on by some rows of members to the row with a number, if there is one.
-func (f *groupedPlan) moveRows(c *call, a *cpu.Args, to, rows, by int64) {
-	if to == rows {
+// moveRows moves the arguments, of groups from the first on, by some rows of members to the row with a number, if there is one.
+func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by int64) {
+	m := &c.members
+	if rows, _ := m.rows(); to == rows {
 		return // no pointer past the end
 	}
-	m := &c.members
 	for k := range a.In {
 		if !f.param[k] {
 			a.In[k].P = m.along(a.In[k].P, k, 0, by)
@@ -142,6 +147,7 @@ func (f *groupedPlan) moveRows(c *call, a *cpu.Args, to, rows, by int64) {
 	for k := range a.Out {
 		a.Out[k].P = m.along(a.Out[k].P, firstOutput+k, 0, by)
 	}
+	f.copyTile(c, w, a, first, int64(a.Runs.Steps), to)
 }
 
 // extremesOfRuns reports whether the kernel for the extremes of short groups

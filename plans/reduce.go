@@ -97,8 +97,8 @@ func (r *reduction[C]) run() func(c *call) error {
 		for i := range r.regions {
 			region := &r.regions[i]
 			number, jobs := r.choose(c, region, ways)
-			if r.isShort(c, number) && r.compactData(c) {
-				number, jobs = r.choose(c, region, ways)
+			if r.mayCopyTiles(c, number) {
+				number, jobs = r.chooseCopied(c, region, ways, number, jobs)
 			}
 			way, groups, members := &ways[number], c.groups.count(), c.members.count()
 			c.parallel(jobs, groups*members, way.run)
@@ -125,7 +125,7 @@ func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, 
 		c.members.onceEach(0)
 		c.members.asStored(0, kernelOperands)
 	}
-	c.blocks = blocksOf(c.members.count())
+	c.blocks, c.tilesCopied = blocksOf(c.members.count()), false
 	for ; number < len(ways)-1; number++ {
 		if jobs = ways[number].jobs(c); jobs > 0 {
 			return number, jobs
@@ -141,13 +141,6 @@ func (r *reduction[C]) longestCall() int64 {
 		return jobSize / 2
 	}
 	return 2 * jobSize
-}
-
-// isShort reports whether groups are so short that a better way takes them once they are copied without gaps
-// between or within them.
-func (r *reduction[C]) isShort(c *call, way int) bool {
-	n := c.members.count()
-	return !oneByOne && n <= longestShortGroup && (way > inGroupRuns || way == inGroupRuns && r.fold.short(r.groupedPlan, &c.groups, n))
 }
 
 // runUnpacked makes the run of an op with packed codes, which are unpacked first where

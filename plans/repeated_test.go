@@ -2,7 +2,9 @@ package plans_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +54,52 @@ func TestOneNumberFromMemory(t *testing.T) {
 			same(t, c, testcase.Options{Layout: testcase.Expanded, Preference: plans.Preference{Threads: 2}}, defined(t, c), text)
 		}
 	}
+}
+
+// Inputs that are expanded along some dimensions, as the gradients of means and of pooled images are, give the bits of
+// those whose elements lie one after the other, also where the output takes the place of the other input.
+func TestExpandedAlongSome(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	texts := []string{
+		"dequantize_per_group_backward grad_output=%s[50,320] q=s8 zero_point=none grad_scale=f32 group_size=32",
+		"dequantize_per_token_backward grad_output=%s[20,600] q=s4 zero_point=none grad_scale=f32",
+		"choose_qparams_per_group x=%s[30,384] scale=f32 zero_point=i32 group_size=96",
+		"dynamic_quantize_per_token x=%s[70,40] q=s8",
+	}
+	for _, parameters := range []string{"", " grad_scale=f32"} {
+		for _, shape := range []string{
+			"_per_tensor_backward grad_output=%s[3,40,130]", "_per_tensor_backward grad_output=%s[40,41]",
+			"_per_channel_backward axis=0 grad_output=%s[33,700]", "_per_channel_backward axis=1 grad_output=%s[80,300]",
+			"_per_channel_backward axis=1 grad_output=%s[5,24,14,14]", "_per_channel_backward axis=1 grad_output=%s[9,8,5,7]",
+			"_per_channel_backward axis=1 grad_output=%s[17,2,64,64]", "_per_channel_backward axis=1 grad_output=%s[3,4,100,100]",
+			"_per_group_backward group_size=32 grad_output=%s[70,320]", "_per_group_backward group_size=128 grad_output=%s[20,512]",
+			"_per_group_backward group_size=48 grad_output=%s[20,500]", "_per_token_backward grad_output=%s[5,24,300]",
+		} {
+			texts = append(texts, "fake_quantize"+shape+parameters)
+		}
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for i, text := range texts {
+		for _, dtype := range []string{"f32", "bf16", "f64"} {
+			c := finiteCase(t, fmt.Sprintf(text, dtype)+codesOf(text))
+			c.ExpandData(r)
+			want := defined(t, c)
+			o := testcase.Options{Layout: testcase.Expanded, Memory: []testcase.Memory{testcase.BeginsPage, testcase.EndsPage}[i%2], Preference: plans.Preference{Threads: 1 + r.IntN(3)}}
+			same(t, c, o, want, "expanded")
+			if x := c.Arg(c.Args[1].Name); x.Name == "x" && !slices.Contains(x.Expanded, true) {
+				o.InPlace = [2]string{"grad_input", "x"}
+				same(t, c, o, want, "in place")
+			}
+		}
+	}
+}
+
+// codesOf is the range of the codes of a problem.
+func codesOf(text string) string {
+	if strings.Contains(text, "q=s4") {
+		return " qmin=-8 qmax=7"
+	}
+	return " qmin=-128 qmax=127"
 }
 
 // Copies of a number stay for the next run: of another number they are made anew, and of one whose bytes a wider one

@@ -124,6 +124,7 @@ func (f *groupedPlan) armTile(c *call, w *worker, first, groups int64) *cpu.Args
 	for k := range a.Out {
 		a.Out[k].P, a.Out[k].Stride = at.at[firstOutput+k], a.Out[k].DType.Size()
 	}
+	f.copyTile(c, w, a, first, groups, 0)
 	if f.packed >= 0 {
 		f.unpack(w, &c.groups, at.nibble, groups*c.members.count())
 	}

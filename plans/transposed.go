@@ -51,7 +51,7 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 }
 
 // across finds the data inputs that lie across the output, and the dimension along which their elements are contiguous:
-// -1 where there are none, or where some operand lies in a third way.
+// -1 where there are none, or where some operand lies in a third way, such as one that is expanded along rows.
 func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 	inner := l.dims - 1
 	along = -1
@@ -62,7 +62,7 @@ func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 		if along < 0 {
 			along = slices.Index(l.stride[k][:inner], f.size[k])
 		}
-		if k >= dataInputs || along < 0 || l.stride[k][along] != f.size[k] {
+		if k >= dataInputs || along < 0 || l.stride[k][along] != f.size[k] || l.stride[k][inner] == 0 {
 			return inputs, -1
 		}
 		inputs[k] = true

@@ -59,3 +59,26 @@ func everySecond(c *build.Context, size int) {
 	})
 	endFunction(c)
 }
+
+// repeats emits the copies of one word.
+func repeats(c *build.Context) {
+	beginFunction(c, "repeatAVX2", "func(to *byte, word uint64, size int)",
+		"repeatAVX2 stores copies of a word: size bytes of them, at least 32. The last ones may be those of a part of it, and cover others.")
+	to, word, left := param(c, "to"), param(c, "word"), param(c, "size")
+	one, all := c.XMM(), c.YMM()
+	c.VMOVQ(word, one)
+	c.VPBROADCASTQ(one, all)
+	for _, vectors := range []int{4, 1} {
+		short := operand.Imm(uint64(32*vectors - 1))
+		c.SUBQ(short, left) // what is left is enough while this is above 0
+		while(c, left, 32*vectors, fmt.Sprint("vectors", vectors), fmt.Sprint("done", vectors), func() {
+			for i := range vectors {
+				c.VMOVDQU(all, operand.Mem{Base: to, Disp: 32 * i})
+			}
+			c.ADDQ(operand.Imm(uint64(32*vectors)), to)
+		})
+		c.ADDQ(short, left)
+	}
+	c.VMOVDQU(all, operand.Mem{Base: to, Index: left, Scale: 1, Disp: -32})
+	endFunction(c)
+}

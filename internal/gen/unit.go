@@ -36,7 +36,7 @@ var units = []unit{
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTransposed, matmulDots, matmulBatches}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
-	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds}},
+	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds, repeats}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups, weightDoubles}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){autodiffLoops}},
 }

@@ -118,6 +118,11 @@ func (c *Case) ExpandWhole(r *rand.Rand) {
 	c.expand(func(a *Arg) bool { return !a.IsParam() && r.IntN(3) > 0 }, func() bool { return true })
 }
 
+// ExpandData makes inputs that are not parameters repeat along some of their dimensions.
+func (c *Case) ExpandData(r *rand.Rand) {
+	c.expand(func(a *Arg) bool { return !a.IsParam() && r.IntN(3) > 0 }, func() bool { return r.IntN(2) == 0 })
+}
+
 // ExpandParams makes groups share scales and zero points, each or both.
 func (c *Case) ExpandParams(r *rand.Rand) {
 	c.expand((*Arg).IsParam, func() bool { return r.IntN(2) == 0 })
