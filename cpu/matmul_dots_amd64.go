@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/isobit-ml/isobit/tensor"
-	"golang.org/x/sys/cpu"
 )
 
 // matmulDotRows has the row for products of bf16, which takes pairs of them.
@@ -21,4 +20,4 @@ var dotKernels = matmulDots{
 	swapPairsAVX512, transposePairsAVX512, pairRowsAVX512, pairColumnsAVX512,
 }
 
-var hasDots = sync.OnceValue(func() bool { return cpu.X86.HasAVX512BF16 && dotKernels.dotsAreChains() })
+var hasDots = sync.OnceValue(func() bool { return hasBF16() && dotKernels.dotsAreChains() })

@@ -1,16 +1,12 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "unsafe"
 
 // The rows of QuantizedLinear before the definition.
 var linearRows = []Row[LinearLayer]{
 	{"avx512vnni", AVX512, func(t Types) (LinearLayer, bool) {
 		f, _ := byCompute(linearTiles[float32], linearTiles[float64])(t)
-		return LinearLayer{func(tile *LinearTile) { f(tile, &vnni) }, packPanels, RowsPacked}, cpu.X86.HasAVX512VNNI
+		return LinearLayer{func(tile *LinearTile) { f(tile, &vnni) }, packPanels, RowsPacked}, hasVNNI()
 	}},
 	{"avx2", AVX2, func(t Types) (LinearLayer, bool) {
 		run, _ := byCompute(linearAVX2[float32], linearAVX2[float64])(t)

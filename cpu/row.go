@@ -24,8 +24,8 @@ type ISA int
 // The instruction sets that rows are written for.
 const (
 	Go     ISA = iota // whatever the Go compiler targets
-	AVX2              // with F16C, FMA3
-	AVX512            // F, BW, DQ, VL, BMI2
+	AVX2              // with BMI2, F16C, FMA3
+	AVX512            // F, BW, DQ, VL
 
 	largestISA = AVX512
 )

@@ -4,15 +4,14 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
-	"golang.org/x/sys/cpu"
 )
 
 // Best returns the largest instruction set that this machine has.
 func Best() ISA {
-	switch x := cpu.X86; {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 && x.HasAVX2 && x.HasFMA && x.HasF16C:
+	switch {
+	case hasAVX512():
 		return AVX512
-	case x.HasAVX2 && x.HasFMA && x.HasF16C:
+	case hasAVX2():
 		return AVX2
 	}
 	return Go

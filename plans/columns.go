@@ -84,9 +84,8 @@ func (f *groupedPlan) isExpanded(l *layout, k int) bool {
 	return k < dataInputs && l.stride[k][l.dims-1] == 0 && l.size[l.dims-1] > 1
 }
 
-// aimAtRow moves the arguments to a row: of each group, the i-th member from a cursor on. It leaves parameters alone, which
-// are prepared already, or not read.
-// One number for all groups is copied.
+// aimAtRow moves the arguments to a row: of each group, the i-th member from a cursor on, or copies of a number that is the
+// same for all of them. It leaves parameters alone, which are prepared already, or not read.
 func (f *groupedPlan) aimAtRow(c *call, w *worker, a *cpu.Args, cur *cursor, i, groups int64) {
 	members := &c.members
 	inner := members.dims - 1

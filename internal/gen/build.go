@@ -9,7 +9,6 @@ import (
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/gotypes"
-	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
@@ -176,31 +175,12 @@ func (o *op) assembly() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", o.name, err)
 	}
 	for _, f := range file.Functions() {
-		if strings.Contains(f.Name, "AVX2") {
-			if err := checkAVX2(f); err != nil {
-				return nil, err
-			}
+		if err := checkFeatures(f); err != nil {
+			return nil, err
 		}
 	}
 	text, err := printer.NewGoAsm(printer.Config{Name: "internal/gen", Pkg: "cpu"}).Print(file)
 	return text, err
-}
-
-// checkAVX2 makes sure that only registers and instructions of AVX2 are used.
-func checkAVX2(f *ir.Function) error {
-	for _, i := range f.Instructions() {
-		for _, isa := range i.ISA {
-			if strings.HasPrefix(isa, "AVX512") {
-				return fmt.Errorf("%s: %s is AVX-512", f.Name, i.Opcode)
-			}
-		}
-		for _, r := range i.Registers() {
-			if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector && p.PhysicalIndex() >= 16 {
-				return fmt.Errorf("%s: %s is AVX-512", f.Name, p.Asm())
-			}
-		}
-	}
-	return nil
 }
 
 // signature returns that of all kernels: func(n int, call *kernelCall).

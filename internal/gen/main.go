@@ -59,6 +59,9 @@ func generate() (map[string][]byte, error) {
 	if files["cpu/z_tables_amd64.go"], err = tablesFile(); err != nil {
 		return nil, err
 	}
+	if files["cpu/z_features_amd64.go"], err = featuresFile(); err != nil {
+		return nil, err
+	}
 	if files["autodiff/internal/kernel/z_rows_amd64.go"], err = rowsFile(); err != nil {
 		return nil, err
 	}

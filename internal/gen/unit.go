@@ -56,6 +56,11 @@ func (u unit) write(files map[string][]byte) error {
 	if err := pass.Compile.Execute(file); err != nil {
 		return fmt.Errorf("%s: %w", u.file, err)
 	}
+	for _, f := range file.Functions() {
+		if err := checkFeatures(f); err != nil {
+			return err
+		}
+	}
 	if err := pass.FunctionPass(encode).Execute(file); err != nil {
 		return err
 	}
