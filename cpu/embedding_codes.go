@@ -103,8 +103,8 @@ func (b *codeBags) takes(m *EmbeddingSums) bool {
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
-	// Of very short groups a row is read many times: copies are read faster.
-	once := c.GroupSize >= min(groupUnit/2, columns)
+	// Of short groups a row is read many times: copies are read faster.
+	once := c.GroupSize >= min(2*groupUnit, columns)
 	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
 }
 
