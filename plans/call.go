@@ -21,33 +21,12 @@ type call struct {
 	places    [MaxArgs]place
 	threads   int
 	team      team
-	seen      seen                 // what is known from the last run: see again.go
-	repeated  [kernelOperands]bool // data inputs that are one number
+	seen      seen // what is known from the last run: see again.go
 
-	// Of ops that map elements.
-	all          layout // all elements but those in strands
-	strands      strands
-	perJob       int64        // elements of one job
-	tiles        tiling       // of short groups
-	packedGroups packedGroups // of groups of packed codes
-	transposed   transposed   // of inputs that lie across the output
-	dense        layout       // all, with copies in the place of operands that are copied
-
-	// Of ops that reduce groups.
-	groups        layout
-	members       layout // the elements of the first group
-	blocks        int64  // of each group
-	groupsPerTile int64  // of groups that lie side by side, or are short
-	tilesPerJob   int64
-	tilesCopied   bool // their elements are copied first
-
-	// Of ops that copy inputs first.
-	hasCopies   bool                   // some of these fields, or dense, are in use
-	sources     sources                // of operands that are copied piece by piece
-	compactions [maxCompact]compaction // of inputs that are copied as a whole
-	compacting  *compaction            // the one that jobs are making
-
-	// Of others.
+	// Of some ops.
+	mapping
+	reducing
+	copying
 	rowSums rowSumsCall
 	sampler sampler
 }

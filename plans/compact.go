@@ -136,14 +136,14 @@ func (m *compaction) reserve(count, size int64) {
 const mostKept = 8 << 20
 
 // forgetCopies clears the pointers to what was copied, and gives large memory back.
-func (c *call) forgetCopies() {
-	c.hasCopies = false
-	clear(c.dense.start[:])
-	for i := range c.sources {
-		clear(c.sources[i].start[:])
+func (p *copying) forgetCopies() {
+	p.hasCopies = false
+	clear(p.dense.start[:])
+	for i := range p.sources {
+		clear(p.sources[i].start[:])
 	}
-	for i := range c.compactions {
-		m := &c.compactions[i]
+	for i := range p.compactions {
+		m := &p.compactions[i]
 		if m.from.start[0] = nil; len(m.memory) > mostKept {
 			m.memory, m.repeats = nil, 0
 		}

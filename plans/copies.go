@@ -20,6 +20,16 @@ const (
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
+// copying is what a call copies before it computes.
+type copying struct {
+	hasCopies   bool                   // some of these fields are in use
+	sources     sources                // operands that are copied piece by piece
+	dense       layout                 // all elements, with copies in the place of such operands
+	compactions [maxCompact]compaction // inputs that are copied as a whole
+	compacting  *compaction            // the one that jobs are making
+	repeated    [kernelOperands]bool   // data inputs that are one number
+}
+
 // copied is a worker's memory for pieces of the data operands.
 type copied [len(copiedOperands)][copiedRows]float64
 
@@ -211,8 +221,8 @@ func copiedJob(f *groupedPlan, kernel cpu.Elementwise) job {
 }
 
 // pieceSize returns how many elements a piece has: whole runs, unless these are longer.
-func (c *call) pieceSize() int64 {
-	if run := c.dense.size[c.dense.dims-1]; run < copySize {
+func (p *copying) pieceSize() int64 {
+	if run := p.dense.size[p.dense.dims-1]; run < copySize {
 		return copySize / run * run
 	}
 	return copySize

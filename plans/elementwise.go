@@ -7,6 +7,16 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// mapping is how a call maps elements.
+type mapping struct {
+	all          layout // all elements but those in strands
+	strands      strands
+	perJob       int64        // elements of one job
+	tiles        tiling       // of short groups
+	packedGroups packedGroups // of groups of packed codes
+	transposed   transposed   // of inputs that lie across the output
+}
+
 // layoutOf lays out the dimensions of a region that keep selects, over the
 // operands of a call.
 func (f *groupedPlan) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {

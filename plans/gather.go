@@ -40,7 +40,7 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 
 // gatherSize returns how many elements of each group a call of a kernel takes: a multiple
 // of the number of lanes.
-func (c *call) gatherSize() int64 { return copySize / c.groupsPerTile / cpu.Lanes * cpu.Lanes }
+func (r *reducing) gatherSize() int64 { return copySize / r.groupsPerTile / cpu.Lanes * cpu.Lanes }
 
 // gathered is the members [at, at+n) of some groups, which follow the first one.
 type gathered struct{ first, groups, at, n int64 }

@@ -6,6 +6,16 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
+// reducing is how a call reduces groups.
+type reducing struct {
+	groups        layout
+	members       layout // the elements of the first group
+	blocks        int64  // of each group
+	groupsPerTile int64  // of groups that lie side by side, or are short
+	tilesPerJob   int64
+	tilesCopied   bool // their elements are copied first
+}
+
 // blocksOf returns the number of stripe blocks of a reduction of n elements.
 func blocksOf(n int64) int64 { return ceilDiv(n, cpu.StripeBlock) }
 
@@ -79,7 +89,7 @@ func (r *reduction[C]) ways() []way {
 			func(c *call) int64 { return r.tryGather(c, r.fold.gathered) },
 			gatherJob(r.groupedPlan, r.kernel, r.fold), never,
 		},
-		byGroups: {(*call).wholeGroups, r.reduceGroups, whole},
+		byGroups: {func(c *call) int64 { return c.wholeGroups() }, r.reduceGroups, whole},
 		byBlocks: {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
 	}
 }
@@ -237,21 +247,21 @@ func never(*call) bool  { return false }
 
 // wholeGroups returns how many jobs handle whole groups: none where groups have
 // several blocks.
-func (c *call) wholeGroups() int64 {
-	if c.blocks > 1 {
+func (r *reducing) wholeGroups() int64 {
+	if r.blocks > 1 {
 		return 0
 	}
-	return ceilDiv(c.groups.count(), c.groupsPerJob())
+	return ceilDiv(r.groups.count(), r.groupsPerJob())
 }
 
 // groupsPerJob makes jobs of about jobSize elements.
-func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
+func (r *reducing) groupsPerJob() int64 { return max(1, jobSize/max(1, r.members.count())) }
 
 // nextGroups returns the distance in bytes from some groups' elements to the next groups',
 // which are prefetched while these are mapped, or 0 where the caches do not hold both.
-func (c *call) nextGroups(f *groupedPlan, groups int64) int {
+func (r *reducing) nextGroups(f *groupedPlan, groups int64) int {
 	const near = 1 << 17 // bytes
-	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.size[0] <= near {
+	if g := &r.groups; g.dims > 0 && groups*r.members.count()*f.size[0] <= near {
 		return int(groups) * f.aheadAlong(g, g.dims-1)
 	}
 	return 0

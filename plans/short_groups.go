@@ -58,9 +58,9 @@ func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layo
 }
 
 // tilesOfGroups returns how many tiles all groups make.
-func (c *call) tilesOfGroups() int64 {
-	side := c.groups.size[c.groups.dims-1]
-	return c.groups.count() / side * ceilDiv(side, c.groupsPerTile)
+func (r *reducing) tilesOfGroups() int64 {
+	side := r.groups.size[r.groups.dims-1]
+	return r.groups.count() / side * ceilDiv(side, r.groupsPerTile)
 }
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
@@ -104,11 +104,11 @@ func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 }
 
 // tileOfGroups returns the groups of a tile.
-func (c *call) tileOfGroups(number int64) (first, groups int64) {
-	side := c.groups.size[c.groups.dims-1]
-	tiles := ceilDiv(side, c.groupsPerTile)
-	first = number % tiles * c.groupsPerTile
-	return number/tiles*side + first, min(c.groupsPerTile, side-first)
+func (r *reducing) tileOfGroups(number int64) (first, groups int64) {
+	side := r.groups.size[r.groups.dims-1]
+	tiles := ceilDiv(side, r.groupsPerTile)
+	first = number % tiles * r.groupsPerTile
+	return number/tiles*side + first, min(r.groupsPerTile, side-first)
 }
 
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,
