@@ -40,6 +40,7 @@ type call struct {
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	tilesPerJob   int64
 	tilesCopied   bool // their elements are copied first
+	runsCopied    bool // runs of inputs that are expanded are
 
 	// Of ops that copy inputs first.
 	hasCopies   bool                   // some of these fields, or dense, are in use
