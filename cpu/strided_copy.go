@@ -27,3 +27,19 @@ func copyStrided[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, fr
 		toAt, fromAt = toAt+toStep, fromAt+fromStep
 	}
 }
+
+// RepeatEach copies each of count elements that lie fromStep bytes apart times over, to where they follow one another.
+type RepeatEach func(to, from unsafe.Pointer, fromStep, count, times int64)
+
+// RepeatsEach are the ways to do so, by the type of elements: In[0].
+var RepeatsEach = withDefinition(repeatEachRows, pickRepeatEach)
+
+func pickRepeatEach(t Types) (RepeatEach, bool) {
+	strided, ok := pickStridedCopy(t)
+	size := t.In[0].Size()
+	return func(to, from unsafe.Pointer, fromStep, count, times int64) {
+		for i := range count {
+			strided(unsafe.Add(to, i*times*size), size, unsafe.Add(from, i*fromStep), 0, times)
+		}
+	}, ok
+}

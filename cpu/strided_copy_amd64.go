@@ -13,10 +13,6 @@ var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCo
 	kernel := everySecondKernels[size]
 	rest, ok := pickStridedCopy(t)
 	return func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, n int64) {
-		if fromStep == 0 && toStep == size && n*size >= 32 {
-			repeats[size](to, from, n)
-			return
-		}
 		if fromStep == 2*size && toStep == size && n > 32/size {
 			whole := (n - 1) / (32 / size) * (32 / size)
 			kernel((*byte)(to), (*byte)(from), int(whole*size))
@@ -26,10 +22,20 @@ var stridedCopyRows = []Row[StridedCopy]{{"avx2", AVX2, func(t Types) (StridedCo
 	}, ok
 }}}
 
-// repeats store copies of one element, by its size.
-var repeats = [...]func(to, from unsafe.Pointer, n int64){1: repeat[uint8], 2: repeat[uint16], 4: repeat[uint32], 8: repeat[uint64]}
-
-func repeat[T uint8 | uint16 | uint32 | uint64](to, from unsafe.Pointer, n int64) {
-	word := uint64(*(*T)(from)) * (^uint64(0) / uint64(^T(0)))
-	repeatAVX2((*byte)(to), word, int(n)*int(unsafe.Sizeof(T(0))))
+// repeatEachKernels copy each of some elements, to at least 32 bytes, by the size of elements.
+var repeatEachKernels = [...]func(to, from *byte, step, count, size int){
+	1: repeatEach8AVX2, 2: repeatEach16AVX2, 4: repeatEach32AVX2, 8: repeatEach64AVX2,
 }
+
+var repeatEachRows = []Row[RepeatEach]{{"avx2", AVX2, func(t Types) (RepeatEach, bool) {
+	size := t.In[0].Size()
+	kernel := repeatEachKernels[size]
+	short, ok := pickRepeatEach(t)
+	return func(to, from unsafe.Pointer, fromStep, count, times int64) {
+		if times*size < 32 {
+			short(to, from, fromStep, count, times)
+			return
+		}
+		kernel((*byte)(to), (*byte)(from), int(fromStep), int(count), int(times*size))
+	}, ok
+}}}

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -28,7 +29,7 @@ func TestStridedCopies(t *testing.T) {
 					if r.IntN(2) > 0 {
 						fromStep, toStep = 2*size, size
 					}
-					if r.IntN(4) == 0 {
+					if r.IntN(8) == 0 {
 						fromStep, toStep = 0, size // one element, expanded
 					}
 					bytes := func(step int64) []byte { return make([]byte, max(0, (n-1)*step+size)) }
@@ -53,6 +54,39 @@ func TestStridedCopies(t *testing.T) {
 					strided(unsafe.Pointer(unsafe.SliceData(to)), toStep, start, step, n)
 					require.Equal(t, want, to, "%d elements, steps of %d and %d bytes, reversed: %v", n, fromStep, toStep, reversed)
 					releaseGuards()
+				}
+			})
+		}
+	}
+}
+
+// Likewise copies of each element.
+func TestRepeatsEach(t *testing.T) {
+	for _, row := range cpu.RepeatsEach {
+		for _, d := range []tensor.DType{tensor.S8, tensor.BF16, tensor.F32, tensor.F64} {
+			t.Run(fmt.Sprint(row.Name, "/", d), func(t *testing.T) {
+				if row.Needs > cpu.Best() {
+					t.Skipf("this machine has no %v", row.Needs)
+				}
+				each, ok := row.Pick(cpu.Types{In: cpu.InTypes{d}})
+				require.True(t, ok)
+				r, size := rand.New(rand.NewPCG(3, uint64(d))), d.Size()
+				for range 300 {
+					count, times, step := 1+r.Int64N(5), 1+r.Int64N(150), r.Int64N(4)*size
+					from := make([]byte, (count-1)*step+size)
+					for i := range from {
+						from[i] = byte(r.Uint32())
+					}
+					var want []byte
+					for i := range count {
+						want = append(want, bytes.Repeat(from[i*step:][:size], int(times))...)
+					}
+					for _, ends := range []bool{false, true} {
+						in, out := guard(from, ends), guard(make([]byte, len(want)), ends)
+						each(unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(unsafe.SliceData(in)), step, count, times)
+						require.Equal(t, want, out, "%d elements, %d bytes apart, %d times", count, step, times)
+						releaseGuards()
+					}
 				}
 			})
 		}

@@ -5,4 +5,5 @@ package cpu
 var (
 	transposeRows   []Row[Transpose]
 	stridedCopyRows []Row[StridedCopy]
+	repeatEachRows  []Row[RepeatEach]
 )

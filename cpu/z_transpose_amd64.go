@@ -81,7 +81,22 @@ func everySecond32AVX2(to *byte, from *byte, size int)
 //go:noescape
 func everySecond64AVX2(to *byte, from *byte, size int)
 
-// repeatAVX2 stores copies of a word: size bytes of them, at least 32. The last ones may be those of a part of it, and cover others.
+// repeatEach8AVX2 stores copies of each of count elements of 8 bits, which lie step bytes apart: size bytes of them, at least 32.
 //
 //go:noescape
-func repeatAVX2(to *byte, word uint64, size int)
+func repeatEach8AVX2(to *byte, from *byte, step int, count int, size int)
+
+// repeatEach16AVX2 stores copies of each of count elements of 16 bits, which lie step bytes apart: size bytes of them, at least 32.
+//
+//go:noescape
+func repeatEach16AVX2(to *byte, from *byte, step int, count int, size int)
+
+// repeatEach32AVX2 stores copies of each of count elements of 32 bits, which lie step bytes apart: size bytes of them, at least 32.
+//
+//go:noescape
+func repeatEach32AVX2(to *byte, from *byte, step int, count int, size int)
+
+// repeatEach64AVX2 stores copies of each of count elements of 64 bits, which lie step bytes apart: size bytes of them, at least 32.
+//
+//go:noescape
+func repeatEach64AVX2(to *byte, from *byte, step int, count int, size int)

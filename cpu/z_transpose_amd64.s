@@ -924,41 +924,206 @@ done:
 	VZEROUPPER
 	RET
 
-// func repeatAVX2(to *byte, word uint64, size int)
+// func repeatEach8AVX2(to *byte, from *byte, step int, count int, size int)
 // Requires: AVX, AVX2
-TEXT ·repeatAVX2(SB), NOSPLIT, $0-24
-	MOVQ         to+0(FP), AX
-	MOVQ         word+8(FP), CX
-	MOVQ         size+16(FP), DX
-	VMOVQ        CX, X0
-	VPBROADCASTQ X0, Y0
-	SUBQ         $0x7f, DX
+TEXT ·repeatEach8AVX2(SB), NOSPLIT, $0-40
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ step+16(FP), DX
+	MOVQ count+24(FP), BX
+	MOVQ size+32(FP), SI
+
+next:
+	TESTQ        BX, BX
+	JLE          done
+	VPBROADCASTB (CX), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x7f, DI
 
 vectors4:
-	TESTQ   DX, DX
+	TESTQ   DI, DI
 	JLE     done4
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y0, 32(AX)
 	VMOVDQU Y0, 64(AX)
 	VMOVDQU Y0, 96(AX)
 	ADDQ    $0x80, AX
-	SUBQ    $0x80, DX
+	SUBQ    $0x80, DI
 	JMP     vectors4
 
 done4:
-	ADDQ $0x7f, DX
-	SUBQ $0x1f, DX
+	ADDQ $0x7f, DI
+	SUBQ $0x1f, DI
 
 vectors1:
-	TESTQ   DX, DX
+	TESTQ   DI, DI
 	JLE     done1
 	VMOVDQU Y0, (AX)
 	ADDQ    $0x20, AX
-	SUBQ    $0x20, DX
+	SUBQ    $0x20, DI
 	JMP     vectors1
 
 done1:
-	ADDQ    $0x1f, DX
-	VMOVDQU Y0, -32(AX)(DX*1)
+	ADDQ    $0x1f, DI
+	ADDQ    DI, AX
+	VMOVDQU Y0, -32(AX)
+	ADDQ    DX, CX
+	DECQ    BX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func repeatEach16AVX2(to *byte, from *byte, step int, count int, size int)
+// Requires: AVX, AVX2
+TEXT ·repeatEach16AVX2(SB), NOSPLIT, $0-40
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ step+16(FP), DX
+	MOVQ count+24(FP), BX
+	MOVQ size+32(FP), SI
+
+next:
+	TESTQ        BX, BX
+	JLE          done
+	VPBROADCASTW (CX), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x7f, DI
+
+vectors4:
+	TESTQ   DI, DI
+	JLE     done4
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	ADDQ    $0x80, AX
+	SUBQ    $0x80, DI
+	JMP     vectors4
+
+done4:
+	ADDQ $0x7f, DI
+	SUBQ $0x1f, DI
+
+vectors1:
+	TESTQ   DI, DI
+	JLE     done1
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x20, DI
+	JMP     vectors1
+
+done1:
+	ADDQ    $0x1f, DI
+	ADDQ    DI, AX
+	VMOVDQU Y0, -32(AX)
+	ADDQ    DX, CX
+	DECQ    BX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func repeatEach32AVX2(to *byte, from *byte, step int, count int, size int)
+// Requires: AVX, AVX2
+TEXT ·repeatEach32AVX2(SB), NOSPLIT, $0-40
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ step+16(FP), DX
+	MOVQ count+24(FP), BX
+	MOVQ size+32(FP), SI
+
+next:
+	TESTQ        BX, BX
+	JLE          done
+	VPBROADCASTD (CX), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x7f, DI
+
+vectors4:
+	TESTQ   DI, DI
+	JLE     done4
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	ADDQ    $0x80, AX
+	SUBQ    $0x80, DI
+	JMP     vectors4
+
+done4:
+	ADDQ $0x7f, DI
+	SUBQ $0x1f, DI
+
+vectors1:
+	TESTQ   DI, DI
+	JLE     done1
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x20, DI
+	JMP     vectors1
+
+done1:
+	ADDQ    $0x1f, DI
+	ADDQ    DI, AX
+	VMOVDQU Y0, -32(AX)
+	ADDQ    DX, CX
+	DECQ    BX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func repeatEach64AVX2(to *byte, from *byte, step int, count int, size int)
+// Requires: AVX, AVX2
+TEXT ·repeatEach64AVX2(SB), NOSPLIT, $0-40
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ step+16(FP), DX
+	MOVQ count+24(FP), BX
+	MOVQ size+32(FP), SI
+
+next:
+	TESTQ        BX, BX
+	JLE          done
+	VPBROADCASTQ (CX), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x7f, DI
+
+vectors4:
+	TESTQ   DI, DI
+	JLE     done4
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	ADDQ    $0x80, AX
+	SUBQ    $0x80, DI
+	JMP     vectors4
+
+done4:
+	ADDQ $0x7f, DI
+	SUBQ $0x1f, DI
+
+vectors1:
+	TESTQ   DI, DI
+	JLE     done1
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x20, DI
+	JMP     vectors1
+
+done1:
+	ADDQ    $0x1f, DI
+	ADDQ    DI, AX
+	VMOVDQU Y0, -32(AX)
+	ADDQ    DX, CX
+	DECQ    BX
+	JMP     next
+
+done:
 	VZEROUPPER
 	RET

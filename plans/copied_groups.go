@@ -7,12 +7,45 @@ import (
 )
 
 // Tiles of groups (short_groups.go, group_runs.go) of inputs whose elements lie apart, such as a gradient that is expanded
-// along rows: a worker copies a row of each group before a kernel takes these.
+// along rows: a worker copies a row of each group before a kernel takes these. Of groups that are taken one by one, such
+// as channels of many images, it copies the runs of such a gradient alone.
 
-// mayCopyTiles reports whether there is a better way for groups, or for short ones, if tiles of them are copied.
+// fewInCall is of how many elements a call is so short that copies pay for a longer one.
+const fewInCall = 4096
+
+// mayCopyTiles reports whether there is a better way for groups, or for short ones, or longer calls, if tiles of them are
+// copied.
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
-	n := c.members.count()
-	return !oneByOne && (way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.fold.short(r.groupedPlan, &c.groups, n))
+	n, g := c.members.count(), &c.groups
+	switch {
+	case oneByOne || way == inColumns || g.count() < 2:
+		return false
+	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.fold.short(r.groupedPlan, g, n):
+		return true
+	}
+	return n*g.size[g.dims-1] < fewInCall && r.isCut(g)
+}
+
+// isCut reports whether a data input cuts the runs of the others.
+func (f *groupedPlan) isCut(l *layout) bool { return f.cuts(l, 0) || f.cuts(l, 1) }
+
+// cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.
+func (f *groupedPlan) cuts(l *layout, k int) bool {
+	if !f.hasData(l, k) {
+		return false
+	}
+	for d := 1; d < l.dims; d++ {
+		outer, inner := l.stride[k][d-1], l.stride[k][d]
+		if outer != 0 && inner != 0 {
+			continue
+		}
+		l.stride[k][d-1] = inner * l.size[d]
+		joins := l.joins(d-1, d, kernelOperands)
+		if l.stride[k][d-1] = outer; joins {
+			return true
+		}
+	}
+	return false
 }
 
 // chooseCopied returns a way for tiles of groups that are copied, if there is one, else the way that was chosen.
@@ -25,7 +58,54 @@ func (r *reduction[C]) chooseCopied(c *call, region *region, ways []way, chosen 
 			return number, jobs
 		}
 	}
-	return r.choose(c, region, ways)
+	number, jobs = r.choose(c, region, ways)
+	if number < byGathering || r.then != nil || !r.tryCopiedRuns(c) {
+		return number, jobs
+	}
+	if number = byGroups; c.blocks > 1 {
+		number = byBlocks
+	}
+	return number, ways[number].jobs(c)
+}
+
+// tryCopiedRuns has runs of expanded inputs copied where those of the others are long, and reports whether they are.
+func (r *reduction[C]) tryCopiedRuns(c *call) bool {
+	m, joined := &c.members, &c.dense
+	*joined, c.hasCopies = *m, true
+	var copied [dataInputs]bool
+	for k := range copied {
+		if copied[k] = r.hasData(m, k) && (r.isExpanded(m, k) || r.cuts(m, k)); copied[k] {
+			joined.follow(k, r.size[k])
+		}
+	}
+	joined.coalesce(kernelOperands)
+	if c.blocks == 0 || r.packed >= 0 || r.anyApart(joined) || joined.size[joined.dims-1] <= r.fold.gathered {
+		return false
+	}
+	for k := range copied {
+		if c.sources[k].dims = 0; copied[k] {
+			c.sources[k].only(m, k)
+		}
+	}
+	*m, c.runsCopied = *joined, true
+	return true
+}
+
+// copyRun calls a kernel for a run of the members of a group, from the one with a number on.
+func (f *groupedPlan) copyRun(c *call, w *worker, begin, n int64, kernel func(n int64, a *cpu.Args)) {
+	all, of, cur := w.args, &w.cursors[ofMembers], &w.cursors[ofCopies]
+	for at := int64(0); at < n; at += copySize {
+		m := min(copySize, n-at)
+		w.args = all.At(at)
+		for k := range dataInputs {
+			if from := &c.sources[k]; from.dims > 0 {
+				cur.shift[0] = of.shift[k]
+				f.copier[k].piece(from, cur, begin+at, m, w.copied.of(k))
+				w.args.In[k].P = w.copied.of(k)
+			}
+		}
+		kernel(m, &w.args)
+	}
 }
 
 // copyTiles has tiles copied of the data inputs whose elements do not follow one another, and reports whether there are
@@ -34,8 +114,9 @@ func (f *groupedPlan) copyTiles(c *call) bool {
 	g, m := &c.groups, &c.members
 	var copied [dataInputs]bool
 	for k := range copied {
-		copied[k] = f.hasData(g, k) && (m.apart(k, f.size[k]) || m.dims == 1 && g.stride[k][g.dims-1] != m.count()*f.size[k])
-		if copied[k] && m.count() > longestShortGroup && !f.isExpanded(m, k) {
+		cut := f.cuts(m, k)
+		copied[k] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && (g.stride[k][g.dims-1] != m.count()*f.size[k] || f.cuts(g, k)))
+		if copied[k] && m.count() > longestShortGroup && !cut && !f.isExpanded(m, k) {
 			return false
 		}
 	}

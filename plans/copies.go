@@ -17,6 +17,7 @@ const (
 	shortCopy  = 128  // elements: shorter runs are worth copying
 	shortRow   = 16   // elements: rows of no more are copied column by column,
 	acrossRow  = 64   // or of no more than this, where columns are nearer to each other than elements of a row
+	leastEach  = 32   // bytes: rows that are one number, of so many, are copied row by row
 	copiedRows = copySize + gatherGroups*copiedPad
 )
 
@@ -67,6 +68,7 @@ type copier struct {
 	back      bool
 	transpose cpu.Transpose
 	strided   cpu.StridedCopy
+	each      cpu.RepeatEach
 }
 
 // What a pass over the operands copies: inputs to the worker's memory, or the output back from there.
@@ -74,7 +76,7 @@ const copyInputs, copyOutput = false, true
 
 func newCopier(d tensor.DType, back bool) copier {
 	t := cpu.Types{In: cpu.InTypes{d}}
-	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t)}
+	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t), pickSupport(cpu.RepeatsEach, t)}
 }
 
 // piece copies n points of a layout of one operand, from a number on: whole rows that follow one
@@ -119,6 +121,13 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
 	switch sideBySide := apart == p.size && step != p.size && step != 0 && row == line; {
+	case step == 0 && row == line && row*p.size >= leastEach:
+		p.each(own, theirs, apart, rows, row)
+	case apart == 0:
+		for at := int64(0); at < row; at += line {
+			p.run(unsafe.Add(own, at*p.size), unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line)
+		}
+		repeatBytes(own, row*p.size, rows*row*p.size)
 	case sideBySide && p.back:
 		p.transpose(theirs, step, own, row*p.size, rows, row)
 	case sideBySide:
@@ -131,6 +140,14 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 		for r := range rows {
 			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
 		}
+	}
+}
+
+// repeatBytes fills n bytes with copies of the first ones.
+func repeatBytes(p unsafe.Pointer, first, n int64) {
+	all := unsafe.Slice((*byte)(p), n)
+	for done := first; done < n; done *= 2 {
+		copy(all[done:], all[:done])
 	}
 }
 
@@ -151,6 +168,8 @@ func (p *copier) run(own, theirs unsafe.Pointer, step, n int64) {
 		to, from = theirs, own
 	}
 	switch {
+	case step == 0 && !p.back:
+		p.each(own, theirs, 0, 1, n)
 	case step == p.size:
 		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
 	default:

@@ -33,7 +33,7 @@ var embeddingBackward = op{
 	},
 	sections: []int{5, 4},
 	args: []arg{
-		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "indices', then D", doc: "the gradient of y"},
+		{name: "grad_output", shaped: true, compact: ownColumns, allow: floats, form: "indices', then D", doc: "the gradient of y"},
 		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight; those that name none are left out"},
 		{name: "grad_weight", out: true, shaped: true, allow: floats, form: "[V, D]", doc: "the gradient of weight, in grad_output's type"},
 	},
@@ -64,6 +64,7 @@ func buildEmbeddingBackward(pl *plan) error {
 		kernel: kernel, padding: p.int("padding_idx"),
 		accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
 	}
+	e.spread = pickSupport(cpu.RepeatsEach, typesOf(p.DType("grad_weight")))
 	pl.keepAlikeCalls()
 	e.few = !e.accumulate && areFew(positions, vocabulary)
 	pl.workspace, pl.run = listWords(positions, vocabulary, e.few)*8, e.run
@@ -76,11 +77,22 @@ type embeddingSum struct {
 	padding            int64
 	accumulate, byFreq bool
 	few                bool // indices, so that named rows are listed alone
+	spread             cpu.RepeatEach
+}
+
+// ownColumns reports whether columns of the gradient differ, or are added to columns that do, or are short to copy.
+func ownColumns(c *call) bool {
+	dy, dw := &c.args[embeddingBackwardGradOutput], &c.args[embeddingBackwardGradWeight]
+	last := len(dy.Shape) - 1
+	return dy.Shape[last] == 1 || dy.Stride(last) != 0 || dy.Stride(0) == 0 || dw.Stride(1) != 1 || c.problem.bool("accumulate")
 }
 
 func (e *embeddingSum) run(c *call) error {
 	gradOutput, indices, gradWeight := &c.args[embeddingBackwardGradOutput], &c.args[embeddingBackwardIndices], &c.args[embeddingBackwardGradWeight]
 	sums := rowSums{kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(gradOutput), out: gradWeight}
+	if !ownColumns(c) {
+		sums.terms.Stride, sums.spread = gradOutput.DType.Size(), e.spread
+	}
 	c.sortByRow(&sums, indices, e.padding, e.few)
 	sums.numberEvenly()
 	c.sumRows(&sums)

@@ -41,12 +41,14 @@ func TestExpandedGradientOfEmbedding(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, d := range []int64{1, 16, 70} {
 		memory := tensor.Slice[float32](random(r, 40*40*d))
-		for _, strides := range [][]int64{{0, 0, 0, 0}, {0, 0, 0, 1}, {d, 0, 0, 1}, {0, d, 0, 1}, {0, 0, d, 1}, {3 * d, 0, 2 * d, 1}, {d, 5 * d, 0, 2}, {0, 1, 0, 40}} {
+		for _, strides := range [][]int64{{0, 0, 0, 0}, {0, 0, 0, 1}, {d, 0, 0, 1}, {0, d, 0, 1}, {0, 0, d, 1}, {3 * d, 0, 2 * d, 1}, {d, 5 * d, 0, 2}, {0, 1, 0, 40}, {40, 0, 1, 0}, {1, 3, 0, 0}} {
 			dy, plain := viewed(memory, []int64{3, 5, 40, d}, strides)
 			for _, rows := range []int64{30, 20_000} {
 				index := tensor.Of(someRows(r, 600, rows), 3, 5, 40)
 				text := fmt.Sprintf("embedding_backward grad_output=f32[3,5,40,%d] indices=i64[3,5,40] grad_weight=f32[%d,%[1]d]", d, rows)
-				requireSame(t, outputs(t, text, dy, index), outputs(t, text, plain, index))
+				for _, attr := range []string{"", " accumulate=true", " scale_grad_by_freq=true"} {
+					requireSame(t, outputs(t, text+attr, dy, index), outputs(t, text+attr, plain, index))
+				}
 			}
 		}
 	}

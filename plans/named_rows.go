@@ -79,13 +79,16 @@ func (n *namedRows) number(row int64) int64 {
 
 // sumNamed sums the named rows among some that follow one another, and clears the others.
 func (b *rowSumsCall) sumNamed(sum *cpu.EmbeddingSums, first, last, column, columns int64) {
-	n := &b.named
+	n, cleared := &b.named, columns
+	if b.spread != nil {
+		cleared = b.out.Shape[1]
+	}
 	for number, end := n.number(first), n.number(last); ; {
 		next := last
 		if number < end {
 			next = n.rows[number]
 		}
-		cpu.ClearRows(&b.to, first, next-first, column, columns, b.stream)
+		cpu.ClearRows(&b.to, first, next-first, column, cleared, b.stream)
 		if number == end {
 			return
 		}

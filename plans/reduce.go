@@ -14,6 +14,7 @@ type reducing struct {
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	tilesPerJob   int64
 	tilesCopied   bool // their elements are copied first
+	runsCopied    bool // runs of inputs that are expanded are
 }
 
 // blocksOf returns the number of stripe blocks of a reduction of n elements.
@@ -135,7 +136,7 @@ func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, 
 		c.members.onceEach(0)
 		c.members.asStored(0, kernelOperands)
 	}
-	c.blocks, c.tilesCopied = blocksOf(c.members.count()), false
+	c.blocks, c.tilesCopied, c.runsCopied = blocksOf(c.members.count()), false, false
 	for ; number < len(ways)-1; number++ {
 		if jobs = ways[number].jobs(c); jobs > 0 {
 			return number, jobs
@@ -204,10 +205,15 @@ func (r *reduction[C]) resultOf(c *call, w *worker, group, block int64) [2]C {
 	pos := int64(0)
 	l.walk(cur, begin, end, kernelOperands, func(n int64) {
 		l.spans(a, cur)
-		r.feed(w, l, cur, n, func(n int64, a *cpu.Args) {
+		kernel := func(n int64, a *cpu.Args) {
 			r.kernel(int(n), pos, a)
 			pos += n
-		})
+		}
+		if c.runsCopied {
+			r.copyRun(c, w, begin+pos, n, kernel)
+		} else {
+			r.feed(w, l, cur, n, kernel)
+		}
 	})
 	return r.fold.block(sums)
 }

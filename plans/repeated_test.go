@@ -72,8 +72,9 @@ func TestExpandedAlongSome(t *testing.T) {
 			"_per_channel_backward axis=0 grad_output=%s[33,700]", "_per_channel_backward axis=1 grad_output=%s[80,300]",
 			"_per_channel_backward axis=1 grad_output=%s[5,24,14,14]", "_per_channel_backward axis=1 grad_output=%s[9,8,5,7]",
 			"_per_channel_backward axis=1 grad_output=%s[17,2,64,64]", "_per_channel_backward axis=1 grad_output=%s[3,4,100,100]",
+			"_per_channel_backward axis=1 grad_output=%s[90,2,28,28]", "_per_channel_backward axis=1 grad_output=%s[2,3,120,140]",
 			"_per_group_backward group_size=32 grad_output=%s[70,320]", "_per_group_backward group_size=128 grad_output=%s[20,512]",
-			"_per_group_backward group_size=48 grad_output=%s[20,500]", "_per_token_backward grad_output=%s[5,24,300]",
+			"_per_group_backward group_size=48 grad_output=%s[20,500]", "_per_group_backward group_size=32 grad_output=%s[4,3,256]", "_per_token_backward grad_output=%s[5,24,300]",
 		} {
 			texts = append(texts, "fake_quantize"+shape+parameters)
 		}

@@ -15,6 +15,7 @@ type rowSums struct {
 	codes              cpu.WeightRows // instead of terms
 	out                *tensor.View
 	accumulate, byFreq bool
+	spread             cpu.RepeatEach // where all columns are alike: copies the sum of the first one over its row; else nil
 
 	start, order []int64
 	named        namedRows // rows of out that have terms, where these are few
@@ -54,6 +55,9 @@ func (c *call) sumRows(sums *rowSums) {
 	rows, columns := sums.out.Shape[0], sums.out.Shape[1]
 	b := &c.rowSums
 	b.rowSums = *sums
+	if sums.spread != nil {
+		columns = 1
+	}
 	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)
 	terms := b.start[len(b.start)-1] - b.start[0]
 	if terms > hotRow && pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(b.start, hotRow) {
@@ -65,6 +69,9 @@ func (c *call) sumRows(sums *rowSums) {
 	// Few jobs cost little, and eight a worker balance them; a job is about as long
 	// as Go's scheduler may wait.
 	cost, size := b.load*columns, int64(4*jobSize)
+	if sums.spread != nil {
+		cost += sums.out.NumElements()
+	}
 	if workers := c.workers(cost, cost); workers > 1 {
 		size = max(jobSize, min(size, cost/int64(8*workers)))
 	}
@@ -93,7 +100,7 @@ func sumRange(c *call, w *worker, number int64) {
 	columns := min(b.width, b.columns-column)
 	*sum = cpu.EmbeddingSums{Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
 		Terms: b.terms, Codes: b.codes, Positions: b.order, Factors: b.factors, Sources: b.sources, Ranks: b.ranks, Width: b.columns,
-		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
+		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream && b.spread == nil, Scratch: &w.scratch,
 	}}
 	if b.named.bits != nil {
 		b.sumNamed(sum, first, last, column, columns)
@@ -110,6 +117,12 @@ func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column,
 		sum.Choice.Span = sum.Choice.Row(row, 0)
 	}
 	b.kernel(sum)
+	if b.spread != nil {
+		for r := row; r < row+count; r++ {
+			to := b.to.Row(r, 0).P
+			b.spread(to, to, 0, 1, b.out.Shape[1])
+		}
+	}
 }
 
 // clearRows clears an output on the call's threads.

@@ -60,25 +60,46 @@ func everySecond(c *build.Context, size int) {
 	endFunction(c)
 }
 
-// repeats emits the copies of one word.
+// repeats emits the copies of each element, by the size of elements.
 func repeats(c *build.Context) {
-	beginFunction(c, "repeatAVX2", "func(to *byte, word uint64, size int)",
-		"repeatAVX2 stores copies of a word: size bytes of them, at least 32. The last ones may be those of a part of it, and cover others.")
-	to, word, left := param(c, "to"), param(c, "word"), param(c, "size")
-	one, all := c.XMM(), c.YMM()
-	c.VMOVQ(word, one)
-	c.VPBROADCASTQ(one, all)
-	for _, vectors := range []int{4, 1} {
-		short := operand.Imm(uint64(32*vectors - 1))
-		c.SUBQ(short, left) // what is left is enough while this is above 0
-		while(c, left, 32*vectors, fmt.Sprint("vectors", vectors), fmt.Sprint("done", vectors), func() {
-			for i := range vectors {
-				c.VMOVDQU(all, operand.Mem{Base: to, Disp: 32 * i})
-			}
-			c.ADDQ(operand.Imm(uint64(32*vectors)), to)
-		})
-		c.ADDQ(short, left)
+	for _, size := range []int{1, 2, 4, 8} {
+		repeatEach(c, size)
 	}
-	c.VMOVDQU(all, operand.Mem{Base: to, Index: left, Scale: 1, Disp: -32})
+}
+
+func repeatEach(c *build.Context, size int) {
+	name := fmt.Sprintf("repeatEach%dAVX2", 8*size)
+	beginFunction(c, name, "func(to *byte, from *byte, step int, count int, size int)",
+		fmt.Sprintf("%s stores copies of each of count elements of %d bits, which lie step bytes apart: size bytes of them, at least 32.", name, 8*size))
+	to, from, step, count, bytes := param(c, "to"), param(c, "from"), param(c, "step"), param(c, "count"), param(c, "size")
+	all, left := c.YMM(), c.GP64()
+	while(c, count, 1, "next", "done", func() {
+		at := operand.Mem{Base: from}
+		switch size {
+		case 1:
+			c.VPBROADCASTB(at, all)
+		case 2:
+			c.VPBROADCASTW(at, all)
+		case 4:
+			c.VPBROADCASTD(at, all)
+		case 8:
+			c.VPBROADCASTQ(at, all)
+		}
+		c.MOVQ(bytes, left)
+		for _, vectors := range []int{4, 1} {
+			short := operand.Imm(uint64(32*vectors - 1))
+			c.SUBQ(short, left) // what is left is enough while this is above 0
+			while(c, left, 32*vectors, fmt.Sprint("vectors", vectors), fmt.Sprint("done", vectors), func() {
+				for i := range vectors {
+					c.VMOVDQU(all, operand.Mem{Base: to, Disp: 32 * i})
+				}
+				c.ADDQ(operand.Imm(uint64(32*vectors)), to)
+			})
+			c.ADDQ(short, left)
+		}
+		c.ADDQ(left, to)
+		c.VMOVDQU(all, operand.Mem{Base: to, Disp: -32}) // covers others
+		c.ADDQ(step, from)
+	})
 	endFunction(c)
 }
