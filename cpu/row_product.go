@@ -52,7 +52,6 @@ func addProducts[C Compute](lanes *[Lanes]C, x, y Span, n int, s *Scratch) {
 type pairKernel struct {
 	needs ISA
 	dtype tensor.DType
-	least int64 // the least N that it takes, at most fewLanes
 	run   func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)
 }
 
@@ -77,26 +76,6 @@ func productsOfDoubles(p *RowPairs, out Span) {
 	Store(out, sums)
 }
 
-// fewLanes is how many elements fewProducts takes.
-const fewLanes = 8
-
-// fewProducts is RowProducts of fewer elements than kernels take: lanes that no product falls to are +0, and add nothing.
-func fewProducts(p *RowPairs, out Span) {
-	sums, x, y := BlockOf[float32](p.Scratch, 0, len(p.Xs)), BlockOf[float32](p.Scratch, 1, fewLanes), BlockOf[float32](p.Scratch, 2, fewLanes)
-	clear(x)
-	clear(y)
-	for i := range sums {
-		Load(x[:p.N], p.X.Row(p.Xs[i], 0))
-		Load(y[:p.N], p.Y.Row(p.Ys[i], 0))
-		var lanes [fewLanes]float32
-		for l := range lanes {
-			lanes[l] += float32(x[l] * y[l])
-		}
-		sums[i] = (lanes[0] + lanes[4] + (lanes[2] + lanes[6])) + (lanes[1] + lanes[5] + (lanes[3] + lanes[7]))
-	}
-	Store(out, sums)
-}
-
 // pairRows makes the table of RowProducts.
 func pairRows(definition func(Types) (rowProducts, bool)) []Row[rowProducts] {
 	return tableOf(definition, func(isa ISA, t Types) (rowProducts, bool) {
@@ -106,18 +85,15 @@ func pairRows(definition func(Types) (rowProducts, bool)) []Row[rowProducts] {
 		for _, k := range pairKernels {
 			if k.needs == isa && k.dtype == t.In[0] {
 				slow, _ := definition(t)
+				stored := typeFor(isa, k.dtype)
 				return func(p *RowPairs, out Span) {
-					switch {
-					case p.N < k.least:
-						fewProducts(p, out)
-						return
-					case !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N > StripeBlock:
+					if !p.X.hasEvenRows() || !p.Y.hasEvenRows() || p.N == 0 || p.N > StripeBlock {
 						slow(p, out)
 						return
 					}
 					sums := BlockOf[float32](p.Scratch, 0, len(p.Xs))
 					k.run((*byte)(p.X.P), int(p.X.Strides[0]), (*byte)(p.Y.P), int(p.Y.Strides[0]), &p.Xs[0], &p.Ys[0], len(p.Xs), int(p.N), &sums[0])
-					Store(out, sums)
+					storeRow(stored, out, sums)
 				}, true
 			}
 		}

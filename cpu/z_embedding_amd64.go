@@ -25,7 +25,7 @@ func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX512F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX512F32 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
 //
 //go:noescape
@@ -73,7 +73,7 @@ func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, posi
 //go:noescape
 func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX512BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX512BF16 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
 //
 //go:noescape
@@ -100,7 +100,7 @@ func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX512F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX512F16 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
 //
 //go:noescape
@@ -127,9 +127,8 @@ func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX2F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX2F32 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
-// n is 8 at least.
 //
 //go:noescape
 func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
@@ -176,9 +175,8 @@ func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positi
 //go:noescape
 func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX2BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX2BF16 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
-// n is 8 at least.
 //
 //go:noescape
 func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
@@ -204,9 +202,8 @@ func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// pairProductsAVX2F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// pairProductsAVX2F16 sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.
-// n is 8 at least.
 //
 //go:noescape
 func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)

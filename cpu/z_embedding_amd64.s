@@ -28574,6 +28574,8 @@ TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX
+	CMPQ         n+56(FP), $0x00000008
+	JLT          few
 
 pair:
 	CMPQ    BX, count+48(FP)
@@ -28782,6 +28784,37 @@ summed:
 	VMOVSS       X0, (DX)(BX*4)
 	INCQ         BX
 	JMP          pair
+
+few:
+	CMPQ         BX, count+48(FP)
+	JGE          end
+	MOVQ         (AX)(BX*8), SI
+	IMULQ        xStride+8(FP), SI
+	ADDQ         x+0(FP), SI
+	MOVQ         (CX)(BX*8), DI
+	IMULQ        yStride+24(FP), DI
+	ADDQ         y+16(FP), DI
+	LEAQ         12(BX), R10
+	CMPQ         R10, count+48(FP)
+	CMOVQGE      BX, R10
+	MOVQ         (CX)(R10*8), R10
+	IMULQ        yStride+24(FP), R10
+	ADDQ         y+16(FP), R10
+	VMASKMOVPS   (SI), Y9, Y1
+	VMASKMOVPS   (DI), Y9, Y0
+	VMULPS       Y0, Y1, Y1
+	PREFETCHT0   (R10)
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VADDPS       X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (DX)(BX*4)
+	INCQ         BX
+	JMP          few
 
 end:
 	VZEROUPPER
@@ -39322,6 +39355,8 @@ TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX
+	CMPQ         n+56(FP), $0x00000008
+	JLT          few
 
 pair:
 	CMPQ      BX, count+48(FP)
@@ -39560,6 +39595,85 @@ summed:
 	VMOVSS       X0, (DX)(BX*4)
 	INCQ         BX
 	JMP          pair
+
+few:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   X0, X0, X0
+	MOVQ    n+56(FP), R9
+	LEAQ    (SI)(R9*2), SI
+	TESTQ   $0x00000001, R9
+	JEQ     none474
+	SUBQ    $0x02, SI
+	VPINSRW $0x00, (SI), X0, X0
+
+none474:
+	TESTQ   $0x00000002, R9
+	JEQ     none475
+	SUBQ    $0x04, SI
+	VPSLLDQ $0x04, X0, X0
+	VPINSRD $0x00, (SI), X0, X0
+
+none475:
+	TESTQ   $0x00000004, R9
+	JEQ     none476
+	SUBQ    $0x08, SI
+	VPSLLDQ $0x08, X0, X0
+	VPINSRQ $0x00, (SI), X0, X0
+
+none476:
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y1
+	VPXOR     X0, X0, X0
+	MOVQ      n+56(FP), R9
+	LEAQ      (DI)(R9*2), SI
+	TESTQ     $0x00000001, R9
+	JEQ       none477
+	SUBQ      $0x02, SI
+	VPINSRW   $0x00, (SI), X0, X0
+
+none477:
+	TESTQ   $0x00000002, R9
+	JEQ     none478
+	SUBQ    $0x04, SI
+	VPSLLDQ $0x04, X0, X0
+	VPINSRD $0x00, (SI), X0, X0
+
+none478:
+	TESTQ   $0x00000004, R9
+	JEQ     none479
+	SUBQ    $0x08, SI
+	VPSLLDQ $0x08, X0, X0
+	VPINSRQ $0x00, (SI), X0, X0
+
+none479:
+	VPMOVZXWD    X0, Y0
+	VPSLLD       $0x10, Y0, Y0
+	VMULPS       Y0, Y1, Y1
+	PREFETCHT0   (R10)
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VADDPS       X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (DX)(BX*4)
+	INCQ         BX
+	JMP          few
 
 end:
 	VZEROUPPER
@@ -45105,6 +45219,8 @@ TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX
+	CMPQ         n+56(FP), $0x00000008
+	JLT          few
 
 pair:
 	CMPQ      BX, count+48(FP)
@@ -45309,6 +45425,83 @@ summed:
 	VMOVSS       X0, (DX)(BX*4)
 	INCQ         BX
 	JMP          pair
+
+few:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   X0, X0, X0
+	MOVQ    n+56(FP), R9
+	LEAQ    (SI)(R9*2), SI
+	TESTQ   $0x00000001, R9
+	JEQ     none474
+	SUBQ    $0x02, SI
+	VPINSRW $0x00, (SI), X0, X0
+
+none474:
+	TESTQ   $0x00000002, R9
+	JEQ     none475
+	SUBQ    $0x04, SI
+	VPSLLDQ $0x04, X0, X0
+	VPINSRD $0x00, (SI), X0, X0
+
+none475:
+	TESTQ   $0x00000004, R9
+	JEQ     none476
+	SUBQ    $0x08, SI
+	VPSLLDQ $0x08, X0, X0
+	VPINSRQ $0x00, (SI), X0, X0
+
+none476:
+	VCVTPH2PS X0, Y1
+	VPXOR     X0, X0, X0
+	MOVQ      n+56(FP), R9
+	LEAQ      (DI)(R9*2), SI
+	TESTQ     $0x00000001, R9
+	JEQ       none477
+	SUBQ      $0x02, SI
+	VPINSRW   $0x00, (SI), X0, X0
+
+none477:
+	TESTQ   $0x00000002, R9
+	JEQ     none478
+	SUBQ    $0x04, SI
+	VPSLLDQ $0x04, X0, X0
+	VPINSRD $0x00, (SI), X0, X0
+
+none478:
+	TESTQ   $0x00000004, R9
+	JEQ     none479
+	SUBQ    $0x08, SI
+	VPSLLDQ $0x08, X0, X0
+	VPINSRQ $0x00, (SI), X0, X0
+
+none479:
+	VCVTPH2PS    X0, Y0
+	VMULPS       Y0, Y1, Y1
+	PREFETCHT0   (R10)
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPS       X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VADDPS       X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VADDSS       X0, X1, X1
+	VMOVSS       X1, (DX)(BX*4)
+	INCQ         BX
+	JMP          few
 
 end:
 	VZEROUPPER

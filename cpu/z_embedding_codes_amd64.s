@@ -19488,6 +19488,8 @@ few8:
 	JNE     rounded11
 	CMPQ    factors+48(FP), $0x00000000
 	JEQ     none12
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros13
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19498,9 +19500,142 @@ few8:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows14
+	JGE     rows15
 
-row13:
+row14:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	VPMOVSXBD    (R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row14
+
+rows15:
+	CMPQ R11, SI
+	JGE  rows17
+
+row16:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	VPMOVSXBD    (R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    32(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    40(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    48(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    56(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row16
+
+rows17:
+	JMP summed9
+
+zeros13:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows19
+
+row18:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19575,13 +19710,13 @@ row13:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row13
+	JLT          row18
 
-rows14:
+rows19:
 	CMPQ R11, SI
-	JGE  rows16
+	JGE  rows21
 
-row15:
+row20:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -19645,23 +19780,23 @@ row15:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row15
+	JLT          row20
 
-rows16:
+rows21:
 	JMP summed9
 
 none12:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros17
+	JEQ     zeros22
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows19
+	JGE     rows24
 
-row18:
+row23:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19709,13 +19844,13 @@ row18:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row18
+	JLT          row23
 
-rows19:
+rows24:
 	CMPQ R10, SI
-	JGE  rows21
+	JGE  rows26
 
-row20:
+row25:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -19756,21 +19891,21 @@ row20:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row20
+	JLT          row25
 
-rows21:
+rows26:
 	JMP summed9
 
-zeros17:
+zeros22:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows23
+	JGE     rows28
 
-row22:
+row27:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19835,13 +19970,13 @@ row22:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row22
+	JLT          row27
 
-rows23:
+rows28:
 	CMPQ R10, SI
-	JGE  rows25
+	JGE  rows30
 
-row24:
+row29:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -19895,17 +20030,17 @@ row24:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row24
+	JLT          row29
 
-rows25:
+rows30:
 summed9:
-summed26:
+summed31:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special29
+	JNE  special34
 
-final27:
+final32:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around31
+	JNE     around36
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -19916,8 +20051,8 @@ final27:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored30:
-stored28:
+stored35:
+stored33:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
@@ -19932,9 +20067,9 @@ many7:
 
 rounded11:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip32
+	JEQ     skip37
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none33
+	JEQ     none38
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -19945,9 +20080,9 @@ rounded11:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows35
+	JGE     rows40
 
-row34:
+row39:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19977,14 +20112,14 @@ row34:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other36
+	JCC          other41
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other36
+	JCC          other41
 
-done37:
+done42:
 	VPMOVSXBD    (R8)(R12*1), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y10, Y11, Y11
@@ -20060,13 +20195,13 @@ done37:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row34
+	JLT          row39
 
-rows35:
+rows40:
 	CMPQ R11, SI
-	JGE  rows39
+	JGE  rows44
 
-row38:
+row43:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -20086,14 +20221,14 @@ row38:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other40
+	JCC          other45
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other40
+	JCC          other45
 
-done41:
+done46:
 	VPMOVSXBD    (R8)(R12*1), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y10, Y11, Y11
@@ -20168,23 +20303,23 @@ done41:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row38
+	JLT          row43
 
-rows39:
+rows44:
 	JMP summed9
 
-none33:
+none38:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros42
+	JEQ     zeros47
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows44
+	JGE     rows49
 
-row43:
+row48:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20202,9 +20337,9 @@ row43:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other45
+	JCC          other50
 
-done46:
+done51:
 	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y9, Y8, Y8
@@ -20264,13 +20399,13 @@ done46:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row43
+	JLT          row48
 
-rows44:
+rows49:
 	CMPQ R10, SI
-	JGE  rows48
+	JGE  rows53
 
-row47:
+row52:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20282,9 +20417,9 @@ row47:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other49
+	JCC          other54
 
-done50:
+done55:
 	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y9, Y8, Y8
@@ -20343,21 +20478,21 @@ done50:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row47
+	JLT          row52
 
-rows48:
+rows53:
 	JMP summed9
 
-zeros42:
+zeros47:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows57
 
-row51:
+row56:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20384,14 +20519,14 @@ row51:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other53
+	JCC          other58
 	VMOVD        X10, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other53
+	JCC          other58
 
-done54:
+done59:
 	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y10, Y8, Y8
@@ -20459,13 +20594,13 @@ done54:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row51
+	JLT          row56
 
-rows52:
+rows57:
 	CMPQ R10, SI
-	JGE  rows56
+	JGE  rows61
 
-row55:
+row60:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20482,14 +20617,14 @@ row55:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other57
+	JCC          other62
 	VMOVD        X10, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other57
+	JCC          other62
 
-done58:
+done63:
 	VPMOVSXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y10, Y8, Y8
@@ -20556,16 +20691,16 @@ done58:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row55
+	JLT          row60
 
-rows56:
+rows61:
 	JMP summed9
 
-skip32:
+skip37:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip59
+	JEQ     skip64
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none60
+	JEQ     none65
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -20576,9 +20711,9 @@ skip32:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows62
+	JGE     rows67
 
-row61:
+row66:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20670,13 +20805,13 @@ row61:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row61
+	JLT          row66
 
-rows62:
+rows67:
 	CMPQ R11, SI
-	JGE  rows64
+	JGE  rows69
 
-row63:
+row68:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X8
@@ -20757,23 +20892,23 @@ row63:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row63
+	JLT          row68
 
-rows64:
+rows69:
 	JMP summed9
 
-none60:
+none65:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros65
+	JEQ     zeros70
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows67
+	JGE     rows72
 
-row66:
+row71:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20837,13 +20972,13 @@ row66:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row66
+	JLT          row71
 
-rows67:
+rows72:
 	CMPQ R10, SI
-	JGE  rows69
+	JGE  rows74
 
-row68:
+row73:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20900,21 +21035,21 @@ row68:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row68
+	JLT          row73
 
-rows69:
+rows74:
 	JMP summed9
 
-zeros65:
+zeros70:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows71
+	JGE     rows76
 
-row70:
+row75:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20995,13 +21130,13 @@ row70:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row70
+	JLT          row75
 
-rows71:
+rows76:
 	CMPQ R10, SI
-	JGE  rows73
+	JGE  rows78
 
-row72:
+row77:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21071,15 +21206,15 @@ row72:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row72
+	JLT          row77
 
-rows73:
+rows78:
 	JMP summed9
 
-skip59:
+skip64:
 	JMP summed9
 
-around31:
+around36:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -21088,11 +21223,11 @@ around31:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored30
+	JMP      stored35
 
-special29:
+special34:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
+	JEQ     narrow79
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -21103,14 +21238,14 @@ special29:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored28
+	JMP     stored33
 
-narrow74:
+narrow79:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip75
+	JEQ          skip80
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty76
+	JEQ          empty81
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -21124,12 +21259,12 @@ narrow74:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty76:
-skip75:
+empty81:
+skip80:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip77
+	JEQ       skip82
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip78
+	JEQ       skip83
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -21157,7 +21292,7 @@ skip75:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip78:
+skip83:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -21175,10 +21310,10 @@ skip78:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around80
+	JNE       around85
 	VMOVDQU   Y0, (DX)
 
-stored79:
+stored84:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -21196,10 +21331,10 @@ stored79:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around82
+	JNE       around87
 	VMOVDQU   Y0, 32(DX)
 
-stored81:
+stored86:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -21217,10 +21352,10 @@ stored81:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
+	JNE       around89
 	VMOVDQU   Y0, 64(DX)
 
-stored83:
+stored88:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -21238,18 +21373,18 @@ stored83:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around86
+	JNE       around91
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored85:
-	JMP stored28
+stored90:
+	JMP stored33
 
-skip77:
+skip82:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip87
+	JEQ       skip92
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip88
+	JEQ       skip93
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -21269,45 +21404,45 @@ skip77:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip88:
+skip93:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around90
+	JNE       around95
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored89:
+stored94:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around92
+	JNE       around97
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored91:
+stored96:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around94
+	JNE       around99
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored93:
+stored98:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around96
+	JNE       around101
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored95:
-	JMP stored28
+stored100:
+	JMP stored33
 
-skip87:
+skip92:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip97
+	JEQ     skip102
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -21327,16 +21462,16 @@ skip87:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip97:
-	JMP final27
+skip102:
+	JMP final32
 
 empty10:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed26
+	JNE     summed31
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow98
+	JNE     narrow103
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around99
+	JNE     around104
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -21346,19 +21481,19 @@ empty10:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored28
+	JMP     stored33
 
-narrow98:
+narrow103:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around100
+	JNE     around105
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored28
+	JMP     stored33
 
-other36:
+other41:
 	VCMPPS    $0x03, Y9, Y9, Y11
 	VMOVUPS   all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS Y11, Y12, Y9, Y9
@@ -21453,187 +21588,106 @@ other36:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done37
-
-other40:
-	VCMPPS    $0x03, Y9, Y9, Y11
-	VMOVUPS   all32_7fc00000<>+0(SB), Y12
-	VBLENDVPS Y11, Y12, Y9, Y9
-	VMOVAPS   Y9, Y9
-	VPMOVSXBD (R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y0, Y0
-	VPMOVSXBD 8(R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y1, Y1
-	VPMOVSXBD 16(R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y2, Y2
-	VPMOVSXBD 24(R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y3, Y3
-	VPMOVSXBD 32(R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y4, Y4
-	VPMOVSXBD 40(R8)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y5, Y5
-	VPMOVSXBD 48(R9)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y12
-	VPAND     all32_1<>+0(SB), Y12, Y12
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y12, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y11
-	VADDPS    Y11, Y6, Y6
-	VPMOVSXBD 56(R9)(R12*1), Y11
-	VCVTDQ2PS Y11, Y11
-	VSUBPS    Y10, Y11, Y11
-	VMULPS    Y9, Y11, Y11
-	VPSRLD    $0x10, Y11, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y11, Y11
-	VPADDD    Y9, Y11, Y11
-	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
-	VMULPS    Y11, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	VXORPS    Y9, Y9, Y9
-	VXORPS    Y8, Y8, Y8
-	JMP       done41
+	JMP       done42
 
 other45:
-	VCMPPS    $0x03, Y9, Y9, Y8
-	VMOVUPS   all32_7fc00000<>+0(SB), Y10
-	VBLENDVPS Y8, Y10, Y9, Y8
-	VMOVAPS   Y8, Y9
-	VPMOVSXBD (R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y0, Y0
-	VPMOVSXBD 8(R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y1, Y1
-	VPMOVSXBD 16(R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y2, Y2
-	VPMOVSXBD 24(R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y3, Y3
-	VPMOVSXBD 32(R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y4, Y4
-	VPMOVSXBD 40(R8)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y5, Y5
-	VPMOVSXBD 48(R9)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y10, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
-	VADDPS    Y8, Y6, Y6
-	VPMOVSXBD 56(R9)(R11*1), Y8
-	VCVTDQ2PS Y8, Y8
-	VMULPS    Y9, Y8, Y8
-	VPSRLD    $0x10, Y8, Y9
+	VCMPPS    $0x03, Y9, Y9, Y11
+	VMOVUPS   all32_7fc00000<>+0(SB), Y12
+	VBLENDVPS Y11, Y12, Y9, Y9
+	VMOVAPS   Y9, Y9
+	VPMOVSXBD (R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y0, Y0
+	VPMOVSXBD 8(R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y1, Y1
+	VPMOVSXBD 16(R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y2, Y2
+	VPMOVSXBD 24(R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y3, Y3
+	VPMOVSXBD 32(R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y4, Y4
+	VPMOVSXBD 40(R8)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y5, Y5
+	VPMOVSXBD 48(R9)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y12
+	VPAND     all32_1<>+0(SB), Y12, Y12
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y12, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y11
+	VADDPS    Y11, Y6, Y6
+	VPMOVSXBD 56(R9)(R12*1), Y11
+	VCVTDQ2PS Y11, Y11
+	VSUBPS    Y10, Y11, Y11
+	VMULPS    Y9, Y11, Y11
+	VPSRLD    $0x10, Y11, Y9
 	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPADDD    Y9, Y8, Y8
-	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y11, Y11
+	VPADDD    Y9, Y11, Y11
+	VPAND     all32_ffff0000<>+0(SB), Y11, Y11
+	VMULPS    Y11, Y8, Y8
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
 	JMP       done46
 
-other49:
+other50:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y8, Y10, Y9, Y8
@@ -21712,9 +21766,90 @@ other49:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done50
+	JMP       done51
 
-other53:
+other54:
+	VCMPPS    $0x03, Y9, Y9, Y8
+	VMOVUPS   all32_7fc00000<>+0(SB), Y10
+	VBLENDVPS Y8, Y10, Y9, Y8
+	VMOVAPS   Y8, Y9
+	VPMOVSXBD (R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y0, Y0
+	VPMOVSXBD 8(R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y1, Y1
+	VPMOVSXBD 16(R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y2, Y2
+	VPMOVSXBD 24(R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y3, Y3
+	VPMOVSXBD 32(R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y4, Y4
+	VPMOVSXBD 40(R8)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y5, Y5
+	VPMOVSXBD 48(R9)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y10, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y6, Y6
+	VPMOVSXBD 56(R9)(R11*1), Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y9, Y8, Y8
+	VPSRLD    $0x10, Y8, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPADDD    Y9, Y8, Y8
+	VPAND     all32_ffff0000<>+0(SB), Y8, Y8
+	VADDPS    Y8, Y7, Y7
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y8, Y8, Y8
+	JMP       done55
+
+other58:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS Y8, Y11, Y9, Y8
@@ -21801,9 +21936,9 @@ other53:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done54
+	JMP       done59
 
-other57:
+other62:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS Y8, Y11, Y9, Y8
@@ -21890,45 +22025,45 @@ other57:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done58
+	JMP       done63
 
-around80:
+around85:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored79
+	JMP      stored84
 
-around82:
+around87:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored81
+	JMP      stored86
 
-around84:
+around89:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored83
+	JMP      stored88
 
-around86:
+around91:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored85
+	JMP      stored90
 
-around90:
+around95:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored89
+	JMP      stored94
 
-around92:
+around97:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored91
-
-around94:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
-	JMP      stored93
-
-around96:
-	VMOVNTDQ X0, 96(DX)
-	VMOVNTDQ X1, 112(DX)
-	JMP      stored95
+	JMP      stored96
 
 around99:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored98
+
+around101:
+	VMOVNTDQ X0, 96(DX)
+	VMOVNTDQ X1, 112(DX)
+	JMP      stored100
+
+around104:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -21937,14 +22072,14 @@ around99:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored28
+	JMP      stored33
 
-around100:
+around105:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored28
+	JMP      stored33
 
 tooMany5:
 	MOVQ DI, results+24(FP)
@@ -21955,19 +22090,19 @@ over6:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide101
+	JNE   wide106
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip102
+	JEQ   skip107
 	ADDQ  $-128, to+56(FP)
 
-skip102:
-wide101:
+skip107:
+wide106:
 	JMP tile2
 
 narrower3:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower104
+	JLE     narrower109
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -21976,19 +22111,19 @@ narrower3:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over107
+	JGE     over112
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result105:
+result110:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many108
+	JGT  many113
 
-few109:
+few114:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21996,11 +22131,13 @@ few109:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty111
+	JGE     empty116
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded112
+	JNE     rounded117
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none113
+	JEQ     none118
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros119
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -22011,9 +22148,122 @@ few109:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows115
+	JGE     rows121
 
-row114:
+row120:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	VPMOVSXBD    (R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row120
+
+rows121:
+	CMPQ R11, SI
+	JGE  rows123
+
+row122:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	VPMOVSXBD    (R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVSXBD    16(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    24(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVSXBD    32(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    40(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row122
+
+rows123:
+	JMP summed115
+
+zeros119:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows125
+
+row124:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22076,13 +22326,13 @@ row114:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row114
+	JLT          row124
 
-rows115:
+rows125:
 	CMPQ R11, SI
-	JGE  rows117
+	JGE  rows127
 
-row116:
+row126:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -22134,23 +22384,23 @@ row116:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row116
+	JLT          row126
 
-rows117:
-	JMP summed110
+rows127:
+	JMP summed115
 
-none113:
+none118:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros118
+	JEQ     zeros128
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows120
+	JGE     rows130
 
-row119:
+row129:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22190,13 +22440,13 @@ row119:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row119
+	JLT          row129
 
-rows120:
+rows130:
 	CMPQ R10, SI
-	JGE  rows122
+	JGE  rows132
 
-row121:
+row131:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22229,21 +22479,21 @@ row121:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row121
+	JLT          row131
 
-rows122:
-	JMP summed110
+rows132:
+	JMP summed115
 
-zeros118:
+zeros128:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows124
+	JGE     rows134
 
-row123:
+row133:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22298,13 +22548,13 @@ row123:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row123
+	JLT          row133
 
-rows124:
+rows134:
 	CMPQ R10, SI
-	JGE  rows126
+	JGE  rows136
 
-row125:
+row135:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22348,17 +22598,17 @@ row125:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row125
+	JLT          row135
 
-rows126:
-summed110:
-summed127:
+rows136:
+summed115:
+summed137:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special130
+	JNE  special140
 
-final128:
+final138:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around132
+	JNE     around142
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -22367,25 +22617,25 @@ final128:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored131:
-stored129:
+stored141:
+stored139:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result105
-	JMP  over107
+	JLT  result110
+	JMP  over112
 
-many108:
+many113:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany106
-	JMP   few109
+	JEQ   tooMany111
+	JMP   few114
 
-rounded112:
+rounded117:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip133
+	JEQ     skip143
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none134
+	JEQ     none144
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -22396,9 +22646,9 @@ rounded112:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows136
+	JGE     rows146
 
-row135:
+row145:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22428,14 +22678,14 @@ row135:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other137
+	JCC          other147
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other137
+	JCC          other147
 
-done138:
+done148:
 	VPMOVSXBD    (R8)(R12*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VSUBPS       Y8, Y9, Y9
@@ -22493,13 +22743,13 @@ done138:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row135
+	JLT          row145
 
-rows136:
+rows146:
 	CMPQ R11, SI
-	JGE  rows140
+	JGE  rows150
 
-row139:
+row149:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -22519,14 +22769,14 @@ row139:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other141
+	JCC          other151
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other141
+	JCC          other151
 
-done142:
+done152:
 	VPMOVSXBD    (R8)(R12*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VSUBPS       Y8, Y9, Y9
@@ -22583,23 +22833,23 @@ done142:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row139
+	JLT          row149
 
-rows140:
-	JMP summed110
+rows150:
+	JMP summed115
 
-none134:
+none144:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros143
+	JEQ     zeros153
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows145
+	JGE     rows155
 
-row144:
+row154:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22617,9 +22867,9 @@ row144:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other146
+	JCC          other156
 
-done147:
+done157:
 	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y7, Y6, Y6
@@ -22665,13 +22915,13 @@ done147:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row144
+	JLT          row154
 
-rows145:
+rows155:
 	CMPQ R10, SI
-	JGE  rows149
+	JGE  rows159
 
-row148:
+row158:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22683,9 +22933,9 @@ row148:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other150
+	JCC          other160
 
-done151:
+done161:
 	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y7, Y6, Y6
@@ -22730,21 +22980,21 @@ done151:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row148
+	JLT          row158
 
-rows149:
-	JMP summed110
+rows159:
+	JMP summed115
 
-zeros143:
+zeros153:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows153
+	JGE     rows163
 
-row152:
+row162:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22771,14 +23021,14 @@ row152:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other154
+	JCC          other164
 	VMOVD        X8, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other154
+	JCC          other164
 
-done155:
+done165:
 	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y8, Y6, Y6
@@ -22830,13 +23080,13 @@ done155:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row152
+	JLT          row162
 
-rows153:
+rows163:
 	CMPQ R10, SI
-	JGE  rows157
+	JGE  rows167
 
-row156:
+row166:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22853,14 +23103,14 @@ row156:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other158
+	JCC          other168
 	VMOVD        X8, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other158
+	JCC          other168
 
-done159:
+done169:
 	VPMOVSXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y8, Y6, Y6
@@ -22911,16 +23161,16 @@ done159:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row156
+	JLT          row166
 
-rows157:
-	JMP summed110
+rows167:
+	JMP summed115
 
-skip133:
+skip143:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip160
+	JEQ     skip170
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none161
+	JEQ     none171
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -22931,9 +23181,9 @@ skip133:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows163
+	JGE     rows173
 
-row162:
+row172:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -23009,13 +23259,13 @@ row162:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row162
+	JLT          row172
 
-rows163:
+rows173:
 	CMPQ R11, SI
-	JGE  rows165
+	JGE  rows175
 
-row164:
+row174:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X6
@@ -23080,23 +23330,23 @@ row164:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row164
+	JLT          row174
 
-rows165:
-	JMP summed110
+rows175:
+	JMP summed115
 
-none161:
+none171:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros166
+	JEQ     zeros176
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows168
+	JGE     rows178
 
-row167:
+row177:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23148,13 +23398,13 @@ row167:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row167
+	JLT          row177
 
-rows168:
+rows178:
 	CMPQ R10, SI
-	JGE  rows170
+	JGE  rows180
 
-row169:
+row179:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23199,21 +23449,21 @@ row169:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row169
+	JLT          row179
 
-rows170:
-	JMP summed110
+rows180:
+	JMP summed115
 
-zeros166:
+zeros176:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows172
+	JGE     rows182
 
-row171:
+row181:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23280,13 +23530,13 @@ row171:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row171
+	JLT          row181
 
-rows172:
+rows182:
 	CMPQ R10, SI
-	JGE  rows174
+	JGE  rows184
 
-row173:
+row183:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23342,26 +23592,26 @@ row173:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row173
+	JLT          row183
 
-rows174:
-	JMP summed110
+rows184:
+	JMP summed115
 
-skip160:
-	JMP summed110
+skip170:
+	JMP summed115
 
-around132:
+around142:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored131
+	JMP      stored141
 
-special130:
+special140:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow175
+	JEQ     narrow185
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -23370,14 +23620,14 @@ special130:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored129
+	JMP     stored139
 
-narrow175:
+narrow185:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip176
+	JEQ          skip186
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty177
+	JEQ          empty187
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -23389,12 +23639,12 @@ narrow175:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty177:
-skip176:
+empty187:
+skip186:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip178
+	JEQ       skip188
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip179
+	JEQ       skip189
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -23416,7 +23666,7 @@ skip176:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip179:
+skip189:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -23434,10 +23684,10 @@ skip179:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around181
+	JNE       around191
 	VMOVDQU   Y0, (DX)
 
-stored180:
+stored190:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23455,10 +23705,10 @@ stored180:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around183
+	JNE       around193
 	VMOVDQU   Y0, 32(DX)
 
-stored182:
+stored192:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23476,18 +23726,18 @@ stored182:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around185
+	JNE       around195
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored184:
-	JMP stored129
+stored194:
+	JMP stored139
 
-skip178:
+skip188:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip186
+	JEQ       skip196
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip187
+	JEQ       skip197
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -23503,37 +23753,37 @@ skip178:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip187:
+skip197:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around189
+	JNE       around199
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored188:
+stored198:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around191
+	JNE       around201
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored190:
+stored200:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around193
+	JNE       around203
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored192:
-	JMP stored129
+stored202:
+	JMP stored139
 
-skip186:
+skip196:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip194
+	JEQ     skip204
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -23549,16 +23799,16 @@ skip186:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip194:
-	JMP final128
+skip204:
+	JMP final138
 
-empty111:
+empty116:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed127
+	JNE     summed137
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow195
+	JNE     narrow205
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around196
+	JNE     around206
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -23566,18 +23816,18 @@ empty111:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored129
+	JMP     stored139
 
-narrow195:
+narrow205:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around197
+	JNE     around207
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored129
+	JMP     stored139
 
-other137:
+other147:
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y9, Y10, Y7, Y7
@@ -23650,9 +23900,9 @@ other137:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done138
+	JMP       done148
 
-other141:
+other151:
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y9, Y10, Y7, Y7
@@ -23725,9 +23975,9 @@ other141:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done142
+	JMP       done152
 
-other146:
+other156:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y6, Y8, Y7, Y6
@@ -23788,9 +24038,9 @@ other146:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done147
+	JMP       done157
 
-other150:
+other160:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y6, Y8, Y7, Y6
@@ -23851,9 +24101,9 @@ other150:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done151
+	JMP       done161
 
-other154:
+other164:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y6, Y9, Y7, Y6
@@ -23920,9 +24170,9 @@ other154:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done155
+	JMP       done165
 
-other158:
+other168:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y6, Y9, Y7, Y6
@@ -23989,60 +24239,60 @@ other158:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done159
-
-around181:
-	VMOVNTDQ Y0, (DX)
-	JMP      stored180
-
-around183:
-	VMOVNTDQ Y0, 32(DX)
-	JMP      stored182
-
-around185:
-	VMOVNTDQ Y0, 64(DX)
-	JMP      stored184
-
-around189:
-	VMOVNTDQ X0, (DX)
-	VMOVNTDQ X1, 16(DX)
-	JMP      stored188
+	JMP       done169
 
 around191:
-	VMOVNTDQ X0, 32(DX)
-	VMOVNTDQ X1, 48(DX)
+	VMOVNTDQ Y0, (DX)
 	JMP      stored190
 
 around193:
-	VMOVNTDQ X0, 64(DX)
-	VMOVNTDQ X1, 80(DX)
+	VMOVNTDQ Y0, 32(DX)
 	JMP      stored192
 
-around196:
+around195:
+	VMOVNTDQ Y0, 64(DX)
+	JMP      stored194
+
+around199:
+	VMOVNTDQ X0, (DX)
+	VMOVNTDQ X1, 16(DX)
+	JMP      stored198
+
+around201:
+	VMOVNTDQ X0, 32(DX)
+	VMOVNTDQ X1, 48(DX)
+	JMP      stored200
+
+around203:
+	VMOVNTDQ X0, 64(DX)
+	VMOVNTDQ X1, 80(DX)
+	JMP      stored202
+
+around206:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored129
+	JMP      stored139
 
-around197:
+around207:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored129
+	JMP      stored139
 
-tooMany106:
+tooMany111:
 	MOVQ DI, results+24(FP)
 
-over107:
+over112:
 	JMP done1
 
-narrower104:
+narrower109:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower199
+	JLE     narrower209
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -24051,29 +24301,31 @@ narrower104:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over202
+	JGE     over212
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result200:
+result210:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many203
+	JGT  many213
 
-few204:
+few214:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty206
+	JGE     empty216
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded207
+	JNE     rounded217
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none208
+	JEQ     none218
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros219
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -24084,9 +24336,102 @@ few204:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows210
+	JGE     rows221
 
-row209:
+row220:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	VPMOVSXBD    (R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row220
+
+rows221:
+	CMPQ R11, SI
+	JGE  rows223
+
+row222:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	VPMOVSXBD    (R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVSXBD    8(R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVSXBD    16(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    24(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row222
+
+rows223:
+	JMP summed215
+
+zeros219:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows225
+
+row224:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24137,13 +24482,13 @@ row209:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row209
+	JLT          row224
 
-rows210:
+rows225:
 	CMPQ R11, SI
-	JGE  rows212
+	JGE  rows227
 
-row211:
+row226:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -24183,23 +24528,23 @@ row211:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row211
+	JLT          row226
 
-rows212:
-	JMP summed205
+rows227:
+	JMP summed215
 
-none208:
+none218:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros213
+	JEQ     zeros228
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows215
+	JGE     rows230
 
-row214:
+row229:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24231,13 +24576,13 @@ row214:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row214
+	JLT          row229
 
-rows215:
+rows230:
 	CMPQ R10, SI
-	JGE  rows217
+	JGE  rows232
 
-row216:
+row231:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24262,21 +24607,21 @@ row216:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row216
+	JLT          row231
 
-rows217:
-	JMP summed205
+rows232:
+	JMP summed215
 
-zeros213:
+zeros228:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows219
+	JGE     rows234
 
-row218:
+row233:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24321,13 +24666,13 @@ row218:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row218
+	JLT          row233
 
-rows219:
+rows234:
 	CMPQ R10, SI
-	JGE  rows221
+	JGE  rows236
 
-row220:
+row235:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24361,42 +24706,42 @@ row220:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row220
+	JLT          row235
 
-rows221:
-summed205:
-summed222:
+rows236:
+summed215:
+summed237:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special225
+	JNE  special240
 
-final223:
+final238:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around227
+	JNE     around242
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored226:
-stored224:
+stored241:
+stored239:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result210
+	JMP  over212
 
-many203:
+many213:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany201
-	JMP   few204
+	JEQ   tooMany211
+	JMP   few214
 
-rounded207:
+rounded217:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip228
+	JEQ     skip243
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none229
+	JEQ     none244
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -24407,9 +24752,9 @@ rounded207:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows231
+	JGE     rows246
 
-row230:
+row245:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24439,14 +24784,14 @@ row230:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other232
+	JCC          other247
 	VMOVD        X6, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other232
+	JCC          other247
 
-done233:
+done248:
 	VPMOVSXBD    (R8)(R12*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VSUBPS       Y6, Y7, Y7
@@ -24486,13 +24831,13 @@ done233:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row230
+	JLT          row245
 
-rows231:
+rows246:
 	CMPQ R11, SI
-	JGE  rows235
+	JGE  rows250
 
-row234:
+row249:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -24512,14 +24857,14 @@ row234:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other236
+	JCC          other251
 	VMOVD        X6, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other236
+	JCC          other251
 
-done237:
+done252:
 	VPMOVSXBD    (R8)(R12*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VSUBPS       Y6, Y7, Y7
@@ -24558,23 +24903,23 @@ done237:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row234
+	JLT          row249
 
-rows235:
-	JMP summed205
+rows250:
+	JMP summed215
 
-none229:
+none244:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros238
+	JEQ     zeros253
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows240
+	JGE     rows255
 
-row239:
+row254:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24592,9 +24937,9 @@ row239:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other241
+	JCC          other256
 
-done242:
+done257:
 	VPMOVSXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y5, Y4, Y4
@@ -24626,13 +24971,13 @@ done242:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row239
+	JLT          row254
 
-rows240:
+rows255:
 	CMPQ R10, SI
-	JGE  rows244
+	JGE  rows259
 
-row243:
+row258:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24644,9 +24989,9 @@ row243:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other245
+	JCC          other260
 
-done246:
+done261:
 	VPMOVSXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y5, Y4, Y4
@@ -24677,21 +25022,21 @@ done246:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row243
+	JLT          row258
 
-rows244:
-	JMP summed205
+rows259:
+	JMP summed215
 
-zeros238:
+zeros253:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows248
+	JGE     rows263
 
-row247:
+row262:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24718,14 +25063,14 @@ row247:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other249
+	JCC          other264
 	VMOVD        X6, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other249
+	JCC          other264
 
-done250:
+done265:
 	VPMOVSXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y6, Y4, Y4
@@ -24761,13 +25106,13 @@ done250:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row247
+	JLT          row262
 
-rows248:
+rows263:
 	CMPQ R10, SI
-	JGE  rows252
+	JGE  rows267
 
-row251:
+row266:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24784,14 +25129,14 @@ row251:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other253
+	JCC          other268
 	VMOVD        X6, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other253
+	JCC          other268
 
-done254:
+done269:
 	VPMOVSXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y6, Y4, Y4
@@ -24826,16 +25171,16 @@ done254:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row251
+	JLT          row266
 
-rows252:
-	JMP summed205
+rows267:
+	JMP summed215
 
-skip228:
+skip243:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip255
+	JEQ     skip270
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none256
+	JEQ     none271
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -24846,9 +25191,9 @@ skip228:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows258
+	JGE     rows273
 
-row257:
+row272:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24908,13 +25253,13 @@ row257:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row257
+	JLT          row272
 
-rows258:
+rows273:
 	CMPQ R11, SI
-	JGE  rows260
+	JGE  rows275
 
-row259:
+row274:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X4
@@ -24963,23 +25308,23 @@ row259:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row259
+	JLT          row274
 
-rows260:
-	JMP summed205
+rows275:
+	JMP summed215
 
-none256:
+none271:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros261
+	JEQ     zeros276
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows263
+	JGE     rows278
 
-row262:
+row277:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25019,13 +25364,13 @@ row262:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row262
+	JLT          row277
 
-rows263:
+rows278:
 	CMPQ R10, SI
-	JGE  rows265
+	JGE  rows280
 
-row264:
+row279:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25058,21 +25403,21 @@ row264:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row264
+	JLT          row279
 
-rows265:
-	JMP summed205
+rows280:
+	JMP summed215
 
-zeros261:
+zeros276:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows267
+	JGE     rows282
 
-row266:
+row281:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25125,13 +25470,13 @@ row266:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row266
+	JLT          row281
 
-rows267:
+rows282:
 	CMPQ R10, SI
-	JGE  rows269
+	JGE  rows284
 
-row268:
+row283:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25173,38 +25518,38 @@ row268:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row268
+	JLT          row283
 
-rows269:
-	JMP summed205
+rows284:
+	JMP summed215
 
-skip255:
-	JMP summed205
+skip270:
+	JMP summed215
 
-around227:
+around242:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored226
+	JMP      stored241
 
-special225:
+special240:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow270
+	JEQ     narrow285
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored224
+	JMP     stored239
 
-narrow270:
+narrow285:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip271
+	JEQ          skip286
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty272
+	JEQ          empty287
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -25214,12 +25559,12 @@ narrow270:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty272:
-skip271:
+empty287:
+skip286:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip273
+	JEQ       skip288
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip274
+	JEQ       skip289
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25235,7 +25580,7 @@ skip271:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip274:
+skip289:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25253,10 +25598,10 @@ skip274:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around276
+	JNE       around291
 	VMOVDQU   Y0, (DX)
 
-stored275:
+stored290:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25274,18 +25619,18 @@ stored275:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around278
+	JNE       around293
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored277:
-	JMP stored224
+stored292:
+	JMP stored239
 
-skip273:
+skip288:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip279
+	JEQ       skip294
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip280
+	JEQ       skip295
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -25297,29 +25642,29 @@ skip273:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip280:
+skip295:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around282
+	JNE       around297
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored281:
+stored296:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around284
+	JNE       around299
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored283:
-	JMP stored224
+stored298:
+	JMP stored239
 
-skip279:
+skip294:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip285
+	JEQ     skip300
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -25331,32 +25676,32 @@ skip279:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip285:
-	JMP final223
+skip300:
+	JMP final238
 
-empty206:
+empty216:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed222
+	JNE     summed237
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow286
+	JNE     narrow301
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around287
+	JNE     around302
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored224
+	JMP     stored239
 
-narrow286:
+narrow301:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around288
+	JNE     around303
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored224
+	JMP     stored239
 
-other232:
+other247:
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y7, Y8, Y5, Y5
@@ -25407,9 +25752,9 @@ other232:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done233
+	JMP       done248
 
-other236:
+other251:
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y7, Y8, Y5, Y5
@@ -25460,9 +25805,9 @@ other236:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done237
+	JMP       done252
 
-other241:
+other256:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y4, Y6, Y5, Y4
@@ -25505,9 +25850,9 @@ other241:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done242
+	JMP       done257
 
-other245:
+other260:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y4, Y6, Y5, Y4
@@ -25550,9 +25895,9 @@ other245:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done246
+	JMP       done261
 
-other249:
+other264:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y4, Y7, Y5, Y4
@@ -25599,9 +25944,9 @@ other249:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done250
+	JMP       done265
 
-other253:
+other268:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y4, Y7, Y5, Y4
@@ -25648,48 +25993,48 @@ other253:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done254
+	JMP       done269
 
-around276:
+around291:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored275
+	JMP      stored290
 
-around278:
+around293:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored277
+	JMP      stored292
 
-around282:
+around297:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored281
+	JMP      stored296
 
-around284:
+around299:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored283
+	JMP      stored298
 
-around287:
+around302:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored224
+	JMP      stored239
 
-around288:
+around303:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored224
+	JMP      stored239
 
-tooMany201:
+tooMany211:
 	MOVQ DI, results+24(FP)
 
-over202:
+over212:
 	JMP done1
 
-narrower199:
+narrower209:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower290
+	JLT     narrower305
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -25699,37 +26044,39 @@ narrower199:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JNE     wide294
+	JNE     wide309
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip295
+	JEQ     skip310
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip295:
-wide294:
+skip310:
+wide309:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over293
+	JGE  over308
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result291:
+result306:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many296
+	JGT  many311
 
-few297:
+few312:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty299
+	JGE     empty314
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded300
+	JNE     rounded315
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none301
+	JEQ     none316
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros317
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -25740,9 +26087,145 @@ few297:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows303
+	JGE     rows319
 
-row302:
+row318:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y3
+	VPMOVSXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	VPMOVSXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row318
+
+rows319:
+	CMPQ R10, SI
+	JGE  rows321
+
+row320:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVSXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows321
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVSXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows321
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVSXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows321
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVSXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row320
+
+rows321:
+	JMP summed313
+
+zeros317:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows323
+
+row322:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25781,13 +26264,13 @@ row302:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row302
+	JLT          row322
 
-rows303:
+rows323:
 	CMPQ R10, SI
-	JGE  rows305
+	JGE  rows325
 
-row304:
+row324:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -25815,7 +26298,7 @@ row304:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows305
+	JGE          rows325
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -25843,7 +26326,7 @@ row304:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows305
+	JGE          rows325
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -25871,7 +26354,7 @@ row304:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows305
+	JGE          rows325
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -25899,23 +26382,23 @@ row304:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row304
+	JLT          row324
 
-rows305:
-	JMP summed298
+rows325:
+	JMP summed313
 
-none301:
+none316:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros306
+	JEQ     zeros326
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows308
+	JGE     rows328
 
-row307:
+row327:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -25939,13 +26422,13 @@ row307:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row307
+	JLT          row327
 
-rows308:
+rows328:
 	CMPQ R8, SI
-	JGE  rows310
+	JGE  rows330
 
-row309:
+row329:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25962,7 +26445,7 @@ row309:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows310
+	JGE          rows330
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25979,7 +26462,7 @@ row309:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows310
+	JGE          rows330
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25996,7 +26479,7 @@ row309:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows310
+	JGE          rows330
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26013,21 +26496,21 @@ row309:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row309
+	JLT          row329
 
-rows310:
-	JMP summed298
+rows330:
+	JMP summed313
 
-zeros306:
+zeros326:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows312
+	JGE     rows332
 
-row311:
+row331:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26062,13 +26545,13 @@ row311:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row311
+	JLT          row331
 
-rows312:
+rows332:
 	CMPQ R8, SI
-	JGE  rows314
+	JGE  rows334
 
-row313:
+row333:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26092,7 +26575,7 @@ row313:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows314
+	JGE          rows334
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26116,7 +26599,7 @@ row313:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows314
+	JGE          rows334
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26140,7 +26623,7 @@ row313:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows314
+	JGE          rows334
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26164,39 +26647,39 @@ row313:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row313
+	JLT          row333
 
-rows314:
-summed298:
-summed315:
+rows334:
+summed313:
+summed335:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special318
+	JNE  special338
 
-final316:
+final336:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around320
+	JNE     around340
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored319:
-stored317:
+stored339:
+stored337:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result291
-	JMP  over293
+	JLT  result306
+	JMP  over308
 
-many296:
+many311:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany292
-	JMP   few297
+	JEQ   tooMany307
+	JMP   few312
 
-rounded300:
+rounded315:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip321
+	JEQ     skip341
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none322
+	JEQ     none342
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -26207,9 +26690,9 @@ rounded300:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows324
+	JGE     rows344
 
-row323:
+row343:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -26239,14 +26722,14 @@ row323:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other325
+	JCC          other345
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other325
+	JCC          other345
 
-done326:
+done346:
 	VPMOVSXBD    (R9)(R11*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -26268,13 +26751,13 @@ done326:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row323
+	JLT          row343
 
-rows324:
+rows344:
 	CMPQ R10, SI
-	JGE  rows328
+	JGE  rows348
 
-row327:
+row347:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -26294,14 +26777,14 @@ row327:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other329
+	JCC          other349
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other329
+	JCC          other349
 
-done330:
+done350:
 	VPMOVSXBD    (R9)(R11*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -26322,23 +26805,23 @@ done330:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row327
+	JLT          row347
 
-rows328:
-	JMP summed298
+rows348:
+	JMP summed313
 
-none322:
+none342:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros331
+	JEQ     zeros351
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows333
+	JGE     rows353
 
-row332:
+row352:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26356,9 +26839,9 @@ row332:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other334
+	JCC          other354
 
-done335:
+done355:
 	VPMOVSXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -26376,13 +26859,13 @@ done335:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row332
+	JLT          row352
 
-rows333:
+rows353:
 	CMPQ R8, SI
-	JGE  rows337
+	JGE  rows357
 
-row336:
+row356:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26394,9 +26877,9 @@ row336:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other338
+	JCC          other358
 
-done339:
+done359:
 	VPMOVSXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -26413,21 +26896,21 @@ done339:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row336
+	JLT          row356
 
-rows337:
-	JMP summed298
+rows357:
+	JMP summed313
 
-zeros331:
+zeros351:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows341
+	JGE     rows361
 
-row340:
+row360:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26454,14 +26937,14 @@ row340:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other342
+	JCC          other362
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other342
+	JCC          other362
 
-done343:
+done363:
 	VPMOVSXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -26481,13 +26964,13 @@ done343:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row340
+	JLT          row360
 
-rows341:
+rows361:
 	CMPQ R8, SI
-	JGE  rows345
+	JGE  rows365
 
-row344:
+row364:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26504,14 +26987,14 @@ row344:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other346
+	JCC          other366
 	VMOVD        X4, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other346
+	JCC          other366
 
-done347:
+done367:
 	VPMOVSXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -26530,16 +27013,16 @@ done347:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row344
+	JLT          row364
 
-rows345:
-	JMP summed298
+rows365:
+	JMP summed313
 
-skip321:
+skip341:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip348
+	JEQ     skip368
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none349
+	JEQ     none369
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -26550,9 +27033,9 @@ skip321:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows351
+	JGE     rows371
 
-row350:
+row370:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -26596,13 +27079,13 @@ row350:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row350
+	JLT          row370
 
-rows351:
+rows371:
 	CMPQ R10, SI
-	JGE  rows353
+	JGE  rows373
 
-row352:
+row372:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -26635,23 +27118,23 @@ row352:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row352
+	JLT          row372
 
-rows353:
-	JMP summed298
+rows373:
+	JMP summed313
 
-none349:
+none369:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros354
+	JEQ     zeros374
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows356
+	JGE     rows376
 
-row355:
+row375:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26679,13 +27162,13 @@ row355:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row355
+	JLT          row375
 
-rows356:
+rows376:
 	CMPQ R8, SI
-	JGE  rows358
+	JGE  rows378
 
-row357:
+row377:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26706,21 +27189,21 @@ row357:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row357
+	JLT          row377
 
-rows358:
-	JMP summed298
+rows378:
+	JMP summed313
 
-zeros354:
+zeros374:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows360
+	JGE     rows380
 
-row359:
+row379:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26759,13 +27242,13 @@ row359:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row359
+	JLT          row379
 
-rows360:
+rows380:
 	CMPQ R8, SI
-	JGE  rows362
+	JGE  rows382
 
-row361:
+row381:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26793,32 +27276,32 @@ row361:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row361
+	JLT          row381
 
-rows362:
-	JMP summed298
+rows382:
+	JMP summed313
 
-skip348:
-	JMP summed298
+skip368:
+	JMP summed313
 
-around320:
+around340:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored319
+	JMP      stored339
 
-special318:
+special338:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow363
+	JEQ     narrow383
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored317
+	JMP     stored337
 
-narrow363:
+narrow383:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip364
+	JEQ          skip384
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty365
+	JEQ          empty385
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -26826,12 +27309,12 @@ narrow363:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty365:
-skip364:
+empty385:
+skip384:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip366
+	JEQ          skip386
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip367
+	JEQ          skip387
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26852,7 +27335,7 @@ skip364:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip367:
+skip387:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -26870,17 +27353,17 @@ skip367:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around369
+	JNE       around389
 	VMOVDQU   Y0, (DX)
 
-stored368:
-	JMP stored317
+stored388:
+	JMP stored337
 
-skip366:
+skip386:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip370
+	JEQ          skip390
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip371
+	JEQ          skip391
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26899,20 +27382,20 @@ skip366:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip371:
+skip391:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around373
+	JNE       around393
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored372:
-	JMP stored317
+stored392:
+	JMP stored337
 
-skip370:
+skip390:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip374
+	JEQ          skip394
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -26931,27 +27414,27 @@ skip370:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip374:
-	JMP final316
+skip394:
+	JMP final336
 
-empty299:
+empty314:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed315
+	JNE     summed335
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow375
+	JNE     narrow395
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around376
+	JNE     around396
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored317
+	JMP     stored337
 
-narrow375:
+narrow395:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around377
+	JNE     around397
 	VMOVDQU Y0, (DX)
-	JMP     stored317
+	JMP     stored337
 
-other325:
+other345:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -26980,9 +27463,9 @@ other325:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done326
+	JMP       done346
 
-other329:
+other349:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -27011,9 +27494,9 @@ other329:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done330
+	JMP       done350
 
-other334:
+other354:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -27038,9 +27521,9 @@ other334:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done335
+	JMP       done355
 
-other338:
+other358:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -27065,9 +27548,9 @@ other338:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done339
+	JMP       done359
 
-other342:
+other362:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -27094,9 +27577,9 @@ other342:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done343
+	JMP       done363
 
-other346:
+other366:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -27123,35 +27606,35 @@ other346:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done347
+	JMP       done367
 
-around369:
+around389:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored368
+	JMP      stored388
 
-around373:
+around393:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored372
+	JMP      stored392
 
-around376:
+around396:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored317
+	JMP      stored337
 
-around377:
+around397:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored317
+	JMP      stored337
 
-tooMany292:
+tooMany307:
 	MOVQ DI, results+24(FP)
 
-over293:
+over308:
 	JMP done1
 
-narrower290:
+narrower305:
 	CMPQ (SP), $0x00000008
-	JLE  one380
+	JLE  one400
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	MOVQ DX, 8(SP)
@@ -27159,27 +27642,29 @@ narrower290:
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over383
+	JGE  over403
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result381:
+result401:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many384
+	JGT  many404
 
-few385:
+few405:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty387
+	JGE     empty407
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded388
+	JNE     rounded408
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none389
+	JEQ     none409
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros410
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -27190,9 +27675,145 @@ few385:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows391
+	JGE     rows412
 
-row390:
+row411:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVSXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row411
+
+rows412:
+	CMPQ R11, SI
+	JGE  rows414
+
+row413:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows414
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows414
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows414
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVSXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVSXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row413
+
+rows414:
+	JMP summed406
+
+zeros410:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows416
+
+row415:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27231,13 +27852,13 @@ row390:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row390
+	JLT          row415
 
-rows391:
+rows416:
 	CMPQ R11, SI
-	JGE  rows393
+	JGE  rows418
 
-row392:
+row417:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -27265,7 +27886,7 @@ row392:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows393
+	JGE          rows418
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -27293,7 +27914,7 @@ row392:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows393
+	JGE          rows418
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -27321,7 +27942,7 @@ row392:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows393
+	JGE          rows418
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -27349,23 +27970,23 @@ row392:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row392
+	JLT          row417
 
-rows393:
-	JMP summed386
+rows418:
+	JMP summed406
 
-none389:
+none409:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros394
+	JEQ     zeros419
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows396
+	JGE     rows421
 
-row395:
+row420:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27389,13 +28010,13 @@ row395:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row395
+	JLT          row420
 
-rows396:
+rows421:
 	CMPQ R10, SI
-	JGE  rows398
+	JGE  rows423
 
-row397:
+row422:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27412,7 +28033,7 @@ row397:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows398
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27429,7 +28050,7 @@ row397:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows398
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27446,7 +28067,7 @@ row397:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows398
+	JGE          rows423
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27463,21 +28084,21 @@ row397:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row397
+	JLT          row422
 
-rows398:
-	JMP summed386
+rows423:
+	JMP summed406
 
-zeros394:
+zeros419:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows400
+	JGE     rows425
 
-row399:
+row424:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27512,13 +28133,13 @@ row399:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row399
+	JLT          row424
 
-rows400:
+rows425:
 	CMPQ R10, SI
-	JGE  rows402
+	JGE  rows427
 
-row401:
+row426:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27542,7 +28163,7 @@ row401:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows402
+	JGE          rows427
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27566,7 +28187,7 @@ row401:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows402
+	JGE          rows427
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27590,7 +28211,7 @@ row401:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows402
+	JGE          rows427
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27614,44 +28235,44 @@ row401:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row401
+	JLT          row426
 
-rows402:
-summed386:
-summed403:
+rows427:
+summed406:
+summed428:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special406
+	JNE  special431
 
-final404:
+final429:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around408
+	JNE     around433
 	VMOVDQU Y0, (DX)
 
-stored407:
+stored432:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around410
+	JNE     around435
 	MOVQ    8(SP), BX
 	VMOVDQU Y1, 32(DX)(BX*4)
 
-stored409:
-stored405:
+stored434:
+stored430:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result381
-	JMP  over383
+	JLT  result401
+	JMP  over403
 
-many384:
+many404:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany382
-	JMP   few385
+	JEQ   tooMany402
+	JMP   few405
 
-rounded388:
+rounded408:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip411
+	JEQ     skip436
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none412
+	JEQ     none437
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -27662,9 +28283,9 @@ rounded388:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows414
+	JGE     rows439
 
-row413:
+row438:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27694,14 +28315,14 @@ row413:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other415
+	JCC          other440
 	VMOVD        X4, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other415
+	JCC          other440
 
-done416:
+done441:
 	VPMOVSXBD    (R8)(R12*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -27723,13 +28344,13 @@ done416:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row413
+	JLT          row438
 
-rows414:
+rows439:
 	CMPQ R11, SI
-	JGE  rows418
+	JGE  rows443
 
-row417:
+row442:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -27749,14 +28370,14 @@ row417:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other419
+	JCC          other444
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other419
+	JCC          other444
 
-done420:
+done445:
 	VPMOVSXBD    (R8)(R12*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -27777,23 +28398,23 @@ done420:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row417
+	JLT          row442
 
-rows418:
-	JMP summed386
+rows443:
+	JMP summed406
 
-none412:
+none437:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros421
+	JEQ     zeros446
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows423
+	JGE     rows448
 
-row422:
+row447:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27811,9 +28432,9 @@ row422:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other424
+	JCC          other449
 
-done425:
+done450:
 	VPMOVSXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -27831,13 +28452,13 @@ done425:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row422
+	JLT          row447
 
-rows423:
+rows448:
 	CMPQ R10, SI
-	JGE  rows427
+	JGE  rows452
 
-row426:
+row451:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27849,9 +28470,9 @@ row426:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other428
+	JCC          other453
 
-done429:
+done454:
 	VPMOVSXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -27868,21 +28489,21 @@ done429:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row426
+	JLT          row451
 
-rows427:
-	JMP summed386
+rows452:
+	JMP summed406
 
-zeros421:
+zeros446:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows431
+	JGE     rows456
 
-row430:
+row455:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27909,14 +28530,14 @@ row430:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other432
+	JCC          other457
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other432
+	JCC          other457
 
-done433:
+done458:
 	VPMOVSXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -27936,13 +28557,13 @@ done433:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row430
+	JLT          row455
 
-rows431:
+rows456:
 	CMPQ R10, SI
-	JGE  rows435
+	JGE  rows460
 
-row434:
+row459:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27959,14 +28580,14 @@ row434:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other436
+	JCC          other461
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other436
+	JCC          other461
 
-done437:
+done462:
 	VPMOVSXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -27985,16 +28606,16 @@ done437:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row434
+	JLT          row459
 
-rows435:
-	JMP summed386
+rows460:
+	JMP summed406
 
-skip411:
+skip436:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip438
+	JEQ     skip463
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none439
+	JEQ     none464
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -28005,9 +28626,9 @@ skip411:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows441
+	JGE     rows466
 
-row440:
+row465:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28051,13 +28672,13 @@ row440:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row440
+	JLT          row465
 
-rows441:
+rows466:
 	CMPQ R11, SI
-	JGE  rows443
+	JGE  rows468
 
-row442:
+row467:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X2
@@ -28090,23 +28711,23 @@ row442:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row442
+	JLT          row467
 
-rows443:
-	JMP summed386
+rows468:
+	JMP summed406
 
-none439:
+none464:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros444
+	JEQ     zeros469
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows446
+	JGE     rows471
 
-row445:
+row470:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28134,13 +28755,13 @@ row445:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row445
+	JLT          row470
 
-rows446:
+rows471:
 	CMPQ R10, SI
-	JGE  rows448
+	JGE  rows473
 
-row447:
+row472:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28161,21 +28782,21 @@ row447:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row447
+	JLT          row472
 
-rows448:
-	JMP summed386
+rows473:
+	JMP summed406
 
-zeros444:
+zeros469:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows450
+	JGE     rows475
 
-row449:
+row474:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28214,13 +28835,13 @@ row449:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row449
+	JLT          row474
 
-rows450:
+rows475:
 	CMPQ R10, SI
-	JGE  rows452
+	JGE  rows477
 
-row451:
+row476:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28248,36 +28869,36 @@ row451:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row451
+	JLT          row476
 
-rows452:
-	JMP summed386
+rows477:
+	JMP summed406
 
-skip438:
-	JMP summed386
+skip463:
+	JMP summed406
 
-around408:
+around433:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored407
+	JMP      stored432
 
-around410:
+around435:
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored409
+	JMP      stored434
 
-special406:
+special431:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow453
+	JEQ     narrow478
 	VMOVUPS Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored405
+	JMP     stored430
 
-narrow453:
+narrow478:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip454
+	JEQ          skip479
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty455
+	JEQ          empty480
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -28285,12 +28906,12 @@ narrow453:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty455:
-skip454:
+empty480:
+skip479:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip456
+	JEQ       skip481
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip457
+	JEQ       skip482
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -28299,7 +28920,7 @@ skip454:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip457:
+skip482:
 	VPSRLD       $0x10, Y0, Y2
 	VPAND        all32_1<>+0(SB), Y2, Y2
 	VPADDD       Y0, Y2, Y2
@@ -28310,10 +28931,10 @@ skip457:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKUSDW    X2, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around459
+	JNE          around484
 	VMOVDQU      X0, (DX)
 
-stored458:
+stored483:
 	VPSRLD       $0x10, Y1, Y0
 	VPAND        all32_1<>+0(SB), Y0, Y0
 	VPADDD       Y1, Y0, Y0
@@ -28324,56 +28945,56 @@ stored458:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around461
+	JNE          around486
 	MOVQ         8(SP), BX
 	VMOVDQU      X0, 16(DX)(BX*2)
 
-stored460:
-	JMP stored405
+stored485:
+	JMP stored430
 
-skip456:
+skip481:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip462
+	JEQ       skip487
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip463
+	JEQ       skip488
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 16(DX)(BX*2), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip463:
+skip488:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around465
+	JNE       around490
 	VMOVDQU   X0, (DX)
 
-stored464:
+stored489:
 	VCVTPS2PH $0x00, Y1, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around467
+	JNE       around492
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 16(DX)(BX*2)
 
-stored466:
-	JMP stored405
+stored491:
+	JMP stored430
 
-skip462:
+skip487:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip468
+	JEQ     skip493
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	MOVQ    8(SP), BX
 	VMOVUPS 32(DX)(BX*4), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip468:
-	JMP final404
+skip493:
+	JMP final429
 
-empty387:
-	JMP summed403
+empty407:
+	JMP summed428
 
-other415:
+other440:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -28402,9 +29023,9 @@ other415:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done416
+	JMP       done441
 
-other419:
+other444:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -28433,9 +29054,9 @@ other419:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done420
+	JMP       done445
 
-other424:
+other449:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -28460,9 +29081,9 @@ other424:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done425
+	JMP       done450
 
-other428:
+other453:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -28487,9 +29108,9 @@ other428:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done429
+	JMP       done454
 
-other432:
+other457:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -28516,9 +29137,9 @@ other432:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done433
+	JMP       done458
 
-other436:
+other461:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -28545,72 +29166,74 @@ other436:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done437
+	JMP       done462
 
-around459:
+around484:
 	VMOVNTDQ X0, (DX)
-	JMP      stored458
+	JMP      stored483
 
-around461:
+around486:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored460
+	JMP      stored485
 
-around465:
+around490:
 	VMOVNTDQ X0, (DX)
-	JMP      stored464
+	JMP      stored489
 
-around467:
+around492:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored466
+	JMP      stored491
 
-tooMany382:
+tooMany402:
 	MOVQ DI, results+24(FP)
 
-over383:
+over403:
 	JMP done1
 
-one380:
+one400:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few469
+	JLT  few494
 
-tile378:
+tile398:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide474
+	JNE    wide499
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip475
+	JEQ    skip500
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip475:
-wide474:
+skip500:
+wide499:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over473
+	JGE  over498
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result471:
+result496:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many476
+	JGT  many501
 
-few477:
+few502:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty479
+	JGE     empty504
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded480
+	JNE     rounded505
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none481
+	JEQ     none506
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros507
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -28621,9 +29244,184 @@ few477:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows483
+	JGE     rows509
 
-row482:
+row508:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row508
+
+rows509:
+	CMPQ R11, SI
+	JGE  rows511
+
+row510:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows511
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVSXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row510
+
+rows511:
+	JMP summed503
+
+zeros507:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows513
+
+row512:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28656,13 +29454,13 @@ row482:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row482
+	JLT          row512
 
-rows483:
+rows513:
 	CMPQ R11, SI
-	JGE  rows485
+	JGE  rows515
 
-row484:
+row514:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28684,7 +29482,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28706,7 +29504,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28728,7 +29526,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28750,7 +29548,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28772,7 +29570,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28794,7 +29592,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28816,7 +29614,7 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows485
+	JGE          rows515
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -28838,23 +29636,23 @@ row484:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row484
+	JLT          row514
 
-rows485:
-	JMP summed478
+rows515:
+	JMP summed503
 
-none481:
+none506:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros486
+	JEQ     zeros516
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows488
+	JGE     rows518
 
-row487:
+row517:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28874,13 +29672,13 @@ row487:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row487
+	JLT          row517
 
-rows488:
+rows518:
 	CMPQ R10, SI
-	JGE  rows490
+	JGE  rows520
 
-row489:
+row519:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28893,7 +29691,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28906,7 +29704,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28919,7 +29717,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28932,7 +29730,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28945,7 +29743,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28958,7 +29756,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28971,7 +29769,7 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows490
+	JGE          rows520
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28984,21 +29782,21 @@ row489:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row489
+	JLT          row519
 
-rows490:
-	JMP summed478
+rows520:
+	JMP summed503
 
-zeros486:
+zeros516:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows492
+	JGE     rows522
 
-row491:
+row521:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29028,13 +29826,13 @@ row491:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row491
+	JLT          row521
 
-rows492:
+rows522:
 	CMPQ R10, SI
-	JGE  rows494
+	JGE  rows524
 
-row493:
+row523:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29053,7 +29851,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29072,7 +29870,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29091,7 +29889,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29110,7 +29908,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29129,7 +29927,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29148,7 +29946,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29167,7 +29965,7 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows494
+	JGE          rows524
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29186,38 +29984,38 @@ row493:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row493
+	JLT          row523
 
-rows494:
-summed478:
-summed495:
+rows524:
+summed503:
+summed525:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special498
+	JNE  special528
 
-final496:
+final526:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around500
+	JNE     around530
 	VMOVDQU Y0, (DX)
 
-stored499:
-stored497:
+stored529:
+stored527:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result471
-	JMP  over473
+	JLT  result496
+	JMP  over498
 
-many476:
+many501:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany472
-	JMP   few477
+	JEQ   tooMany497
+	JMP   few502
 
-rounded480:
+rounded505:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip501
+	JEQ     skip531
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none502
+	JEQ     none532
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -29228,9 +30026,9 @@ rounded480:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows504
+	JGE     rows534
 
-row503:
+row533:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29260,14 +30058,14 @@ row503:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other505
+	JCC          other535
 	VMOVD        X3, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other505
+	JCC          other535
 
-done506:
+done536:
 	VPMOVSXBD    (R9)(R12*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
@@ -29280,13 +30078,13 @@ done506:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row503
+	JLT          row533
 
-rows504:
+rows534:
 	CMPQ R11, SI
-	JGE  rows508
+	JGE  rows538
 
-row507:
+row537:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -29306,14 +30104,14 @@ row507:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other509
+	JCC          other539
 	VMOVD        X3, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other509
+	JCC          other539
 
-done510:
+done540:
 	VPMOVSXBD    (R9)(R12*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
@@ -29325,23 +30123,23 @@ done510:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row507
+	JLT          row537
 
-rows508:
-	JMP summed478
+rows538:
+	JMP summed503
 
-none502:
+none532:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros511
+	JEQ     zeros541
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows513
+	JGE     rows543
 
-row512:
+row542:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29359,9 +30157,9 @@ row512:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other514
+	JCC          other544
 
-done515:
+done545:
 	VPMOVSXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y2, Y1, Y1
@@ -29372,13 +30170,13 @@ done515:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row512
+	JLT          row542
 
-rows513:
+rows543:
 	CMPQ R10, SI
-	JGE  rows517
+	JGE  rows547
 
-row516:
+row546:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29390,9 +30188,9 @@ row516:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other518
+	JCC          other548
 
-done519:
+done549:
 	VPMOVSXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y2, Y1, Y1
@@ -29402,21 +30200,21 @@ done519:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row516
+	JLT          row546
 
-rows517:
-	JMP summed478
+rows547:
+	JMP summed503
 
-zeros511:
+zeros541:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows521
+	JGE     rows551
 
-row520:
+row550:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29443,14 +30241,14 @@ row520:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other522
+	JCC          other552
 	VMOVD        X3, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other522
+	JCC          other552
 
-done523:
+done553:
 	VPMOVSXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VSUBPS       Y3, Y1, Y1
@@ -29462,13 +30260,13 @@ done523:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row520
+	JLT          row550
 
-rows521:
+rows551:
 	CMPQ R10, SI
-	JGE  rows525
+	JGE  rows555
 
-row524:
+row554:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29485,14 +30283,14 @@ row524:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other526
+	JCC          other556
 	VMOVD        X3, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other526
+	JCC          other556
 
-done527:
+done557:
 	VPMOVSXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VSUBPS       Y3, Y1, Y1
@@ -29503,16 +30301,16 @@ done527:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row524
+	JLT          row554
 
-rows525:
-	JMP summed478
+rows555:
+	JMP summed503
 
-skip501:
+skip531:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip528
+	JEQ     skip558
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none529
+	JEQ     none559
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -29523,9 +30321,9 @@ skip501:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows531
+	JGE     rows561
 
-row530:
+row560:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29561,13 +30359,13 @@ row530:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row530
+	JLT          row560
 
-rows531:
+rows561:
 	CMPQ R11, SI
-	JGE  rows533
+	JGE  rows563
 
-row532:
+row562:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -29592,23 +30390,23 @@ row532:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row532
+	JLT          row562
 
-rows533:
-	JMP summed478
+rows563:
+	JMP summed503
 
-none529:
+none559:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros534
+	JEQ     zeros564
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows536
+	JGE     rows566
 
-row535:
+row565:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29630,13 +30428,13 @@ row535:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row535
+	JLT          row565
 
-rows536:
+rows566:
 	CMPQ R10, SI
-	JGE  rows538
+	JGE  rows568
 
-row537:
+row567:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29651,21 +30449,21 @@ row537:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row537
+	JLT          row567
 
-rows538:
-	JMP summed478
+rows568:
+	JMP summed503
 
-zeros534:
+zeros564:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows540
+	JGE     rows570
 
-row539:
+row569:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29697,13 +30495,13 @@ row539:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row539
+	JLT          row569
 
-rows540:
+rows570:
 	CMPQ R10, SI
-	JGE  rows542
+	JGE  rows572
 
-row541:
+row571:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29724,42 +30522,42 @@ row541:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row541
+	JLT          row571
 
-rows542:
-	JMP summed478
+rows572:
+	JMP summed503
 
-skip528:
-	JMP summed478
+skip558:
+	JMP summed503
 
-around500:
+around530:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored499
+	JMP      stored529
 
-special498:
+special528:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow543
+	JEQ     narrow573
 	VMOVUPS Y0, (DX)
-	JMP     stored497
+	JMP     stored527
 
-narrow543:
+narrow573:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip544
+	JEQ          skip574
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty545
+	JEQ          empty575
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty545:
-skip544:
+empty575:
+skip574:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip546
+	JEQ          skip576
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip547
+	JEQ          skip577
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -29772,7 +30570,7 @@ skip544:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip547:
+skip577:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -29783,17 +30581,17 @@ skip547:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around549
+	JNE          around579
 	VMOVDQU      X0, (DX)
 
-stored548:
-	JMP stored497
+stored578:
+	JMP stored527
 
-skip546:
+skip576:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip550
+	JEQ          skip580
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip551
+	JEQ          skip581
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -29805,18 +30603,18 @@ skip546:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip551:
+skip581:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around553
+	JNE       around583
 	VMOVDQU   X0, (DX)
 
-stored552:
-	JMP stored497
+stored582:
+	JMP stored527
 
-skip550:
+skip580:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip554
+	JEQ          skip584
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -29828,26 +30626,26 @@ skip550:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip554:
-	JMP final496
+skip584:
+	JMP final526
 
-empty479:
+empty504:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed495
+	JNE     summed525
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow555
+	JNE     narrow585
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around556
+	JNE     around586
 	VMOVDQU Y0, (DX)
-	JMP     stored497
+	JMP     stored527
 
-narrow555:
+narrow585:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around557
+	JNE     around587
 	VMOVDQU X0, (DX)
-	JMP     stored497
+	JMP     stored527
 
-other505:
+other535:
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y4, Y5, Y2, Y2
@@ -29865,9 +30663,9 @@ other505:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done506
+	JMP       done536
 
-other509:
+other539:
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y4, Y5, Y2, Y2
@@ -29885,9 +30683,9 @@ other509:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done510
+	JMP       done540
 
-other514:
+other544:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS Y1, Y3, Y2, Y1
@@ -29903,9 +30701,9 @@ other514:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done515
+	JMP       done545
 
-other518:
+other548:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS Y1, Y3, Y2, Y1
@@ -29921,9 +30719,9 @@ other518:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done519
+	JMP       done549
 
-other522:
+other552:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y1, Y4, Y2, Y1
@@ -29940,9 +30738,9 @@ other522:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done523
+	JMP       done553
 
-other526:
+other556:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y1, Y4, Y2, Y1
@@ -29959,35 +30757,35 @@ other526:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done527
+	JMP       done557
 
-around549:
+around579:
 	VMOVNTDQ X0, (DX)
-	JMP      stored548
+	JMP      stored578
 
-around553:
+around583:
 	VMOVNTDQ X0, (DX)
-	JMP      stored552
+	JMP      stored582
 
-around556:
+around586:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored497
+	JMP      stored527
 
-around557:
+around587:
 	VMOVNTDQ X0, (DX)
-	JMP      stored497
+	JMP      stored527
 
-tooMany472:
+tooMany497:
 	MOVQ DI, results+24(FP)
 
-over473:
+over498:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile378
-	JMP  done470
+	JNE  tile398
+	JMP  done495
 
-few469:
+few494:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*1), R9
 	VMOVQ        (SP), X0
@@ -30016,36 +30814,38 @@ few469:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JNE          wide561
+	JNE          wide591
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip562
+	JEQ          skip592
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip562:
-wide561:
+skip592:
+wide591:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over560
+	JGE  over590
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result558:
+result588:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many563
+	JGT  many593
 
-few564:
+few594:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty566
+	JGE     empty596
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded567
+	JNE     rounded597
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none568
+	JEQ     none598
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros599
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -30056,9 +30856,220 @@ few564:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows570
+	JGE     rows601
 
-row569:
+row600:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first602
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded603:
+	VMULPS     Y6, Y7, Y7
+	VMULPS     Y7, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 7(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row600
+
+rows601:
+	CMPQ R10, SI
+	JGE  rows605
+
+row604:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first606
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded607:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first608
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded609:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first610
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded611:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first612
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded613:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first614
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded615:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first616
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded617:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first618
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded619:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows605
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first620
+	VPMOVSXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded621:
+	VMULPS Y6, Y7, Y7
+	VMULPS Y7, Y5, Y5
+	VADDPS Y5, Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row604
+
+rows605:
+	JMP summed595
+
+zeros599:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows623
+
+row622:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30083,11 +31094,11 @@ row569:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first571
+	JLT          first624
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded572:
+loaded625:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VMULPS     Y8, Y5, Y5
@@ -30095,13 +31106,13 @@ loaded572:
 	PREFETCHT0 7(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row569
+	JLT        row622
 
-rows570:
+rows623:
 	CMPQ R10, SI
-	JGE  rows574
+	JGE  rows627
 
-row573:
+row626:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30116,18 +31127,18 @@ row573:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first575
+	JLT          first628
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded576:
+loaded629:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30142,18 +31153,18 @@ loaded576:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first577
+	JLT          first630
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded578:
+loaded631:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30168,18 +31179,18 @@ loaded578:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first579
+	JLT          first632
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded580:
+loaded633:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30194,18 +31205,18 @@ loaded580:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first581
+	JLT          first634
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded582:
+loaded635:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30220,18 +31231,18 @@ loaded582:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first583
+	JLT          first636
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded584:
+loaded637:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30246,18 +31257,18 @@ loaded584:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first585
+	JLT          first638
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded586:
+loaded639:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30272,18 +31283,18 @@ loaded586:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first587
+	JLT          first640
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded588:
+loaded641:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows574
+	JGE          rows627
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -30298,34 +31309,34 @@ loaded588:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first589
+	JLT          first642
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded590:
+loaded643:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VMULPS Y8, Y5, Y5
 	VADDPS Y5, Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row573
+	JLT    row626
 
-rows574:
-	JMP summed565
+rows627:
+	JMP summed595
 
-none568:
+none598:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros591
+	JEQ     zeros644
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows593
+	JGE     rows646
 
-row592:
+row645:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -30339,23 +31350,23 @@ row592:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first594
+	JLT          first647
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded595:
+loaded648:
 	VMULPS     Y5, Y6, Y6
 	VADDPS     Y6, Y0, Y0
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row592
+	JLT        row645
 
-rows593:
+rows646:
 	CMPQ R8, SI
-	JGE  rows597
+	JGE  rows650
 
-row596:
+row649:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30363,16 +31374,16 @@ row596:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first598
+	JLT          first651
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded599:
+loaded652:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30380,16 +31391,16 @@ loaded599:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first600
+	JLT          first653
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded601:
+loaded654:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30397,16 +31408,16 @@ loaded601:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first602
+	JLT          first655
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded603:
+loaded656:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30414,16 +31425,16 @@ loaded603:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first604
+	JLT          first657
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded605:
+loaded658:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30431,16 +31442,16 @@ loaded605:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first606
+	JLT          first659
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded607:
+loaded660:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30448,16 +31459,16 @@ loaded607:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first608
+	JLT          first661
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded609:
+loaded662:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30465,16 +31476,16 @@ loaded609:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first610
+	JLT          first663
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded611:
+loaded664:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows597
+	JGE          rows650
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30482,30 +31493,30 @@ loaded611:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first612
+	JLT          first665
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded613:
+loaded666:
 	VMULPS Y5, Y6, Y6
 	VADDPS Y6, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row596
+	JLT    row649
 
-rows597:
-	JMP summed565
+rows650:
+	JMP summed595
 
-zeros591:
+zeros644:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows615
+	JGE     rows668
 
-row614:
+row667:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -30528,24 +31539,24 @@ row614:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first616
+	JLT          first669
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded617:
+loaded670:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VADDPS     Y7, Y0, Y0
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row614
+	JLT        row667
 
-rows615:
+rows668:
 	CMPQ R8, SI
-	JGE  rows619
+	JGE  rows672
 
-row618:
+row671:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30558,17 +31569,17 @@ row618:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first620
+	JLT          first673
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded621:
+loaded674:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30581,17 +31592,17 @@ loaded621:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first622
+	JLT          first675
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded623:
+loaded676:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30604,17 +31615,17 @@ loaded623:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first624
+	JLT          first677
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded625:
+loaded678:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30627,17 +31638,17 @@ loaded625:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first626
+	JLT          first679
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded627:
+loaded680:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30650,17 +31661,17 @@ loaded627:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first628
+	JLT          first681
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded629:
+loaded682:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30673,17 +31684,17 @@ loaded629:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first630
+	JLT          first683
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded631:
+loaded684:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30696,17 +31707,17 @@ loaded631:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first632
+	JLT          first685
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded633:
+loaded686:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows619
+	JGE          rows672
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30719,65 +31730,65 @@ loaded633:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first634
+	JLT          first687
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded635:
+loaded688:
 	VSUBPS Y6, Y7, Y7
 	VMULPS Y5, Y7, Y7
 	VADDPS Y7, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row618
+	JLT    row671
 
-rows619:
-summed565:
-summed636:
+rows672:
+summed595:
+summed689:
 	VPERMPS Y0, Y2, Y0
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special639
+	JNE     special692
 
-final637:
+final690:
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less640
+	JEQ          less693
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less640:
+less693:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less641
+	JEQ     less694
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less641:
+less694:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less642
+	JEQ     less695
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less642:
-stored638:
+less695:
+stored691:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result558
-	JMP  over560
+	JLT  result588
+	JMP  over590
 
-many563:
+many593:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany559
-	JMP   few564
+	JEQ   tooMany589
+	JMP   few594
 
-rounded567:
+rounded597:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip643
+	JEQ     skip696
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none644
+	JEQ     none697
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -30788,9 +31799,9 @@ rounded567:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows646
+	JGE     rows699
 
-row645:
+row698:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30820,20 +31831,20 @@ row645:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other647
+	JCC          other700
 	VMOVD        X7, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other647
+	JCC          other700
 
-done648:
+done701:
 	CMPQ      R11, 16(SP)
-	JLT       first649
+	JLT       first702
 	VPMOVSXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded650:
+loaded703:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -30844,13 +31855,13 @@ loaded650:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row645
+	JLT          row698
 
-rows646:
+rows699:
 	CMPQ R10, SI
-	JGE  rows652
+	JGE  rows705
 
-row651:
+row704:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y5
@@ -30870,20 +31881,20 @@ row651:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other653
+	JCC          other706
 	VMOVD        X7, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other653
+	JCC          other706
 
-done654:
+done707:
 	CMPQ      R11, 16(SP)
-	JLT       first655
+	JLT       first708
 	VPMOVSXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded656:
+loaded709:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -30893,23 +31904,23 @@ loaded656:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row651
+	JLT          row704
 
-rows652:
-	JMP summed565
+rows705:
+	JMP summed595
 
-none644:
+none697:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros657
+	JEQ     zeros710
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows659
+	JGE     rows712
 
-row658:
+row711:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -30927,15 +31938,15 @@ row658:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other660
+	JCC          other713
 
-done661:
+done714:
 	CMPQ      R10, 16(SP)
-	JLT       first662
+	JLT       first715
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded663:
+loaded716:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -30944,13 +31955,13 @@ loaded663:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row658
+	JLT          row711
 
-rows659:
+rows712:
 	CMPQ R8, SI
-	JGE  rows665
+	JGE  rows718
 
-row664:
+row717:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -30962,15 +31973,15 @@ row664:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other666
+	JCC          other719
 
-done667:
+done720:
 	CMPQ      R10, 16(SP)
-	JLT       first668
+	JLT       first721
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded669:
+loaded722:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -30978,21 +31989,21 @@ loaded669:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row664
+	JLT          row717
 
-rows665:
-	JMP summed565
+rows718:
+	JMP summed595
 
-zeros657:
+zeros710:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows671
+	JGE     rows724
 
-row670:
+row723:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -31019,20 +32030,20 @@ row670:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other672
+	JCC          other725
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other672
+	JCC          other725
 
-done673:
+done726:
 	CMPQ      R10, 16(SP)
-	JLT       first674
+	JLT       first727
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded675:
+loaded728:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -31042,13 +32053,13 @@ loaded675:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row670
+	JLT          row723
 
-rows671:
+rows724:
 	CMPQ R8, SI
-	JGE  rows677
+	JGE  rows730
 
-row676:
+row729:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -31065,20 +32076,20 @@ row676:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other678
+	JCC          other731
 	VMOVD        X7, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other678
+	JCC          other731
 
-done679:
+done732:
 	CMPQ      R10, 16(SP)
-	JLT       first680
+	JLT       first733
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded681:
+loaded734:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -31087,16 +32098,16 @@ loaded681:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row676
+	JLT          row729
 
-rows677:
-	JMP summed565
+rows730:
+	JMP summed595
 
-skip643:
+skip696:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip682
+	JEQ     skip735
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none683
+	JEQ     none736
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -31107,9 +32118,9 @@ skip643:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows685
+	JGE     rows738
 
-row684:
+row737:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -31135,11 +32146,11 @@ row684:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first686
+	JLT          first739
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded687:
+loaded740:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VCVTPS2PH  $0x00, Y8, X6
@@ -31149,13 +32160,13 @@ loaded687:
 	PREFETCHT0 7(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row684
+	JLT        row737
 
-rows685:
+rows738:
 	CMPQ R10, SI
-	JGE  rows689
+	JGE  rows742
 
-row688:
+row741:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X5
@@ -31171,11 +32182,11 @@ row688:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first690
+	JLT          first743
 	VPMOVSXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded691:
+loaded744:
 	VSUBPS    Y7, Y8, Y8
 	VMULPS    Y6, Y8, Y8
 	VCVTPS2PH $0x00, Y8, X6
@@ -31184,23 +32195,23 @@ loaded691:
 	VADDPS    Y5, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row688
+	JLT       row741
 
-rows689:
-	JMP summed565
+rows742:
+	JMP summed595
 
-none683:
+none736:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros692
+	JEQ     zeros745
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows694
+	JGE     rows747
 
-row693:
+row746:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -31214,11 +32225,11 @@ row693:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first695
+	JLT          first748
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded696:
+loaded749:
 	VMULPS     Y5, Y6, Y6
 	VCVTPS2PH  $0x00, Y6, X5
 	VCVTPH2PS  X5, Y6
@@ -31226,13 +32237,13 @@ loaded696:
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row693
+	JLT        row746
 
-rows694:
+rows747:
 	CMPQ R8, SI
-	JGE  rows698
+	JGE  rows751
 
-row697:
+row750:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -31240,32 +32251,32 @@ row697:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first699
+	JLT          first752
 	VPMOVSXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded700:
+loaded753:
 	VMULPS    Y5, Y6, Y6
 	VCVTPS2PH $0x00, Y6, X5
 	VCVTPH2PS X5, Y6
 	VADDPS    Y6, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row697
+	JLT       row750
 
-rows698:
-	JMP summed565
+rows751:
+	JMP summed595
 
-zeros692:
+zeros745:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows702
+	JGE     rows755
 
-row701:
+row754:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -31288,11 +32299,11 @@ row701:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first703
+	JLT          first756
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded704:
+loaded757:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VCVTPS2PH  $0x00, Y7, X5
@@ -31301,13 +32312,13 @@ loaded704:
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row701
+	JLT        row754
 
-rows702:
+rows755:
 	CMPQ R8, SI
-	JGE  rows706
+	JGE  rows759
 
-row705:
+row758:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -31320,11 +32331,11 @@ row705:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first707
+	JLT          first760
 	VPMOVSXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded708:
+loaded761:
 	VSUBPS    Y6, Y7, Y7
 	VMULPS    Y5, Y7, Y7
 	VCVTPS2PH $0x00, Y7, X5
@@ -31332,571 +32343,742 @@ loaded708:
 	VADDPS    Y7, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row705
+	JLT       row758
 
-rows706:
-	JMP summed565
+rows759:
+	JMP summed595
 
-skip682:
-	JMP summed565
-
-first571:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte709:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte709
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded572
-
-first575:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte710:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte710
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded576
-
-first577:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte711:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte711
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded578
-
-first579:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte712:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte712
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded580
-
-first581:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte713:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte713
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded582
-
-first583:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte714:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte714
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded584
-
-first585:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte715:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte715
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded586
-
-first587:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte716:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte716
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded588
-
-first589:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte717:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte717
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded590
-
-first594:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
-
-byte718:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte718
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
-	JMP       loaded595
-
-first598:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
-
-byte719:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte719
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
-	JMP       loaded599
-
-first600:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
-
-byte720:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte720
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
-	JMP       loaded601
+skip735:
+	JMP summed595
 
 first602:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
 
-byte721:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte721
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
+byte762:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte762
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
 	JMP       loaded603
 
-first604:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
-
-byte722:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte722
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
-	JMP       loaded605
-
 first606:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
 
-byte723:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte723
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
+byte763:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte763
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
 	JMP       loaded607
 
 first608:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
 
-byte724:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte724
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
+byte764:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte764
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
 	JMP       loaded609
 
 first610:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
 
-byte725:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte725
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
+byte765:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte765
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
 	JMP       loaded611
 
 first612:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X6, X6, X6
-
-byte726:
-	VPSRLDQ   $0x01, X6, X6
-	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte726
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X6, 24(SP)
-	VPMOVSXBD 24(SP), Y6
-	VCVTDQ2PS Y6, Y6
-	VMOVAPS   Y6, Y6
-	JMP       loaded613
-
-first616:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
+	ADDQ  16(SP), R11
 	VPXOR X7, X7, X7
 
-byte727:
+byte766:
 	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte727
-	SUBQ      $0x08, R10
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte766
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded613
+
+first614:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte767:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte767
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded615
+
+first616:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte768:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte768
+	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVSXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
 	JMP       loaded617
 
-first620:
-	MOVQ  R10, 24(SP)
+first618:
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
+	ADDQ  16(SP), R11
 	VPXOR X7, X7, X7
 
-byte728:
+byte769:
 	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte728
-	SUBQ      $0x08, R10
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte769
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded619
+
+first620:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte770:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte770
+	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVSXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
 	JMP       loaded621
 
-first622:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
-
-byte729:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte729
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
-	JMP       loaded623
-
 first624:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
 
-byte730:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte730
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
+byte771:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte771
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
 	JMP       loaded625
 
-first626:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
-
-byte731:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte731
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
-	JMP       loaded627
-
 first628:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
 
-byte732:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte732
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
+byte772:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte772
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
 	JMP       loaded629
 
 first630:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
 
-byte733:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte733
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
+byte773:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte773
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
 	JMP       loaded631
 
 first632:
-	MOVQ  R10, 24(SP)
+	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
 
-byte734:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte734
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
+byte774:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte774
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
 	JMP       loaded633
 
 first634:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte775:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte775
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded635
+
+first636:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte776:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte776
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded637
+
+first638:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte777:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte777
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded639
+
+first640:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte778:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte778
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded641
+
+first642:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte779:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte779
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded643
+
+first647:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte780:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte780
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded648
+
+first651:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte781:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte781
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded652
+
+first653:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte782:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte782
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded654
+
+first655:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte783:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte783
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded656
+
+first657:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte784:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte784
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded658
+
+first659:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte785:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte785
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded660
+
+first661:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte786:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte786
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded662
+
+first663:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte787:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte787
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded664
+
+first665:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X6, X6, X6
+
+byte788:
+	VPSRLDQ   $0x01, X6, X6
+	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte788
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X6, 24(SP)
+	VPMOVSXBD 24(SP), Y6
+	VCVTDQ2PS Y6, Y6
+	VMOVAPS   Y6, Y6
+	JMP       loaded666
+
+first669:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte735:
+byte789:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte735
+	JLT       byte789
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVSXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded635
+	JMP       loaded670
 
-special639:
+first673:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte790:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte790
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded674
+
+first675:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte791:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte791
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded676
+
+first677:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte792:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte792
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded678
+
+first679:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte793:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte793
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded680
+
+first681:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte794:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte794
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded682
+
+first683:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte795:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte795
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded684
+
+first685:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte796:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte796
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded686
+
+first687:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte797:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte797
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded688
+
+special692:
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          narrow736
+	JEQ          narrow798
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less737
+	JEQ          less799
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less737:
+less799:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less738
+	JEQ     less800
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less738:
+less800:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less739
+	JEQ     less801
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less739:
-	JMP stored638
+less801:
+	JMP stored691
 
-narrow736:
+narrow798:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip740
+	JEQ          skip802
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty741
+	JEQ          empty803
 	SHRQ         $0x03, R8
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty741:
-skip740:
+empty803:
+skip802:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip742
+	JEQ          skip804
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip743
+	JEQ          skip805
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -31914,7 +33096,7 @@ skip740:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip743:
+skip805:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -31926,31 +33108,31 @@ skip743:
 	VPACKUSDW    X5, X0, X0
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less744
+	JEQ          less806
 	VMOVLPS      X0, (BX)
 	VPSRLDQ      $0x08, X0, X0
 	ADDQ         $0x08, BX
 
-less744:
+less806:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less745
+	JEQ     less807
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less745:
+less807:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less746
+	JEQ     less808
 	VPEXTRW $0x00, X0, (BX)
 
-less746:
-	JMP stored638
+less808:
+	JMP stored691
 
-skip742:
+skip804:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip747
+	JEQ          skip809
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip748
+	JEQ          skip810
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -31967,33 +33149,33 @@ skip742:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip748:
+skip810:
 	VCVTPS2PH $0x00, Y0, X0
 	LEAQ      (DX), BX
 	TESTQ     $0x00000004, (SP)
-	JEQ       less749
+	JEQ       less811
 	VMOVLPS   X0, (BX)
 	VPSRLDQ   $0x08, X0, X0
 	ADDQ      $0x08, BX
 
-less749:
+less811:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less750
+	JEQ     less812
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less750:
+less812:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less751
+	JEQ     less813
 	VPEXTRW $0x00, X0, (BX)
 
-less751:
-	JMP stored638
+less813:
+	JMP stored691
 
-skip747:
+skip809:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip752
+	JEQ          skip814
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -32005,23 +33187,23 @@ skip747:
 	VMASKMOVPS   (DX), Y1, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip752:
-	JMP final637
+skip814:
+	JMP final690
 
-empty566:
-	JMP summed636
+empty596:
+	JMP summed689
 
-other647:
+other700:
 	VCMPPS    $0x03, Y6, Y6, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y8, Y9, Y6, Y6
 	VMOVAPS   Y6, Y6
 	CMPQ      R11, 16(SP)
-	JLT       first753
+	JLT       first815
 	VPMOVSXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded754:
+loaded816:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -32033,38 +33215,38 @@ loaded754:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done648
+	JMP    done701
 
-first649:
+first702:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte755:
+byte817:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte755
+	JLT       byte817
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVSXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded650
+	JMP       loaded703
 
-other653:
+other706:
 	VCMPPS    $0x03, Y6, Y6, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y8, Y9, Y6, Y6
 	VMOVAPS   Y6, Y6
 	CMPQ      R11, 16(SP)
-	JLT       first756
+	JLT       first818
 	VPMOVSXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded757:
+loaded819:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -32076,38 +33258,38 @@ loaded757:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done654
+	JMP    done707
 
-first655:
+first708:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte758:
+byte820:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte758
+	JLT       byte820
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVSXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded656
+	JMP       loaded709
 
-other660:
+other713:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y5, Y7, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first759
+	JLT       first821
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded760:
+loaded822:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -32117,38 +33299,38 @@ loaded760:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done661
+	JMP    done714
 
-first662:
+first715:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte761:
+byte823:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte761
+	JLT       byte823
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded663
+	JMP       loaded716
 
-other666:
+other719:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y5, Y7, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first762
+	JLT       first824
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded763:
+loaded825:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -32158,38 +33340,38 @@ loaded763:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done667
+	JMP    done720
 
-first668:
+first721:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte764:
+byte826:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte764
+	JLT       byte826
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded669
+	JMP       loaded722
 
-other672:
+other725:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y5, Y8, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first765
+	JLT       first827
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded766:
+loaded828:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -32200,38 +33382,38 @@ loaded766:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done673
+	JMP    done726
 
-first674:
+first727:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte767:
+byte829:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte767
+	JLT       byte829
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded675
+	JMP       loaded728
 
-other678:
+other731:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y5, Y8, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first768
+	JLT       first830
 	VPMOVSXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded769:
+loaded831:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -32242,260 +33424,260 @@ loaded769:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done679
+	JMP    done732
 
-first680:
+first733:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte770:
+byte832:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte770
+	JLT       byte832
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded681
+	JMP       loaded734
 
-first686:
+first739:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte771:
+byte833:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte771
+	JLT       byte833
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVSXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded687
+	JMP       loaded740
 
-first690:
+first743:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte772:
+byte834:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte772
+	JLT       byte834
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVSXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded691
+	JMP       loaded744
 
-first695:
+first748:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte773:
+byte835:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte773
+	JLT       byte835
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVSXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded696
+	JMP       loaded749
 
-first699:
+first752:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte774:
+byte836:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte774
+	JLT       byte836
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVSXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded700
-
-first703:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
-
-byte775:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte775
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
-	JMP       loaded704
-
-first707:
-	MOVQ  R10, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R10
-	VPXOR X7, X7, X7
-
-byte776:
-	VPSRLDQ   $0x01, X7, X7
-	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
-	INCQ      R10
-	CMPQ      R10, 24(SP)
-	JLT       byte776
-	SUBQ      $0x08, R10
-	VPEXTRQ   $0x01, X7, 24(SP)
-	VPMOVSXBD 24(SP), Y7
-	VCVTDQ2PS Y7, Y7
-	VMOVAPS   Y7, Y7
-	JMP       loaded708
-
-first753:
-	MOVQ  R11, 24(SP)
-	ADDQ  $0x08, 24(SP)
-	ADDQ  16(SP), R11
-	VPXOR X8, X8, X8
-
-byte777:
-	VPSRLDQ   $0x01, X8, X8
-	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
-	INCQ      R11
-	CMPQ      R11, 24(SP)
-	JLT       byte777
-	SUBQ      $0x08, R11
-	VPEXTRQ   $0x01, X8, 24(SP)
-	VPMOVSXBD 24(SP), Y8
-	VCVTDQ2PS Y8, Y8
-	VMOVAPS   Y8, Y8
-	JMP       loaded754
+	JMP       loaded753
 
 first756:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte837:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte837
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded757
+
+first760:
+	MOVQ  R10, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R10
+	VPXOR X7, X7, X7
+
+byte838:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
+	INCQ      R10
+	CMPQ      R10, 24(SP)
+	JLT       byte838
+	SUBQ      $0x08, R10
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVSXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded761
+
+first815:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte778:
+byte839:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte778
+	JLT       byte839
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVSXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded757
+	JMP       loaded816
 
-first759:
+first818:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X8, X8, X8
+
+byte840:
+	VPSRLDQ   $0x01, X8, X8
+	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte840
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X8, 24(SP)
+	VPMOVSXBD 24(SP), Y8
+	VCVTDQ2PS Y8, Y8
+	VMOVAPS   Y8, Y8
+	JMP       loaded819
+
+first821:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte779:
+byte841:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte779
+	JLT       byte841
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded760
+	JMP       loaded822
 
-first762:
+first824:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte780:
+byte842:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte780
+	JLT       byte842
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded763
+	JMP       loaded825
 
-first765:
+first827:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte781:
+byte843:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte781
+	JLT       byte843
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded766
+	JMP       loaded828
 
-first768:
+first830:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte782:
+byte844:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte782
+	JLT       byte844
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVSXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded769
+	JMP       loaded831
 
-tooMany559:
+tooMany589:
 	MOVQ DI, results+24(FP)
 
-over560:
-done470:
+over590:
+done495:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -32569,10 +33751,10 @@ TEXT ·sumCodesAVX2U8(SB), NOSPLIT, $40-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile784:
+tile846:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower785
+	JLE     narrower847
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -32581,19 +33763,19 @@ tile784:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over788
+	JGE     over850
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result786:
+result848:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many789
+	JGT  many851
 
-few790:
+few852:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -32603,11 +33785,13 @@ few790:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty792
+	JGE     empty854
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded793
+	JNE     rounded855
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none794
+	JEQ     none856
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros857
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -32618,9 +33802,142 @@ few790:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows796
+	JGE     rows859
 
-row795:
+row858:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	VPMOVZXBD    (R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row858
+
+rows859:
+	CMPQ R11, SI
+	JGE  rows861
+
+row860:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	VPMOVZXBD    (R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    32(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXBD    40(R8)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    48(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    56(R9)(R12*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row860
+
+rows861:
+	JMP summed853
+
+zeros857:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows863
+
+row862:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32695,13 +34012,13 @@ row795:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row795
+	JLT          row862
 
-rows796:
+rows863:
 	CMPQ R11, SI
-	JGE  rows798
+	JGE  rows865
 
-row797:
+row864:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -32765,23 +34082,23 @@ row797:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row797
+	JLT          row864
 
-rows798:
-	JMP summed791
+rows865:
+	JMP summed853
 
-none794:
+none856:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros799
+	JEQ     zeros866
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows801
+	JGE     rows868
 
-row800:
+row867:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32829,13 +34146,13 @@ row800:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row800
+	JLT          row867
 
-rows801:
+rows868:
 	CMPQ R10, SI
-	JGE  rows803
+	JGE  rows870
 
-row802:
+row869:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32876,21 +34193,21 @@ row802:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row802
+	JLT          row869
 
-rows803:
-	JMP summed791
+rows870:
+	JMP summed853
 
-zeros799:
+zeros866:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows805
+	JGE     rows872
 
-row804:
+row871:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32955,13 +34272,13 @@ row804:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row804
+	JLT          row871
 
-rows805:
+rows872:
 	CMPQ R10, SI
-	JGE  rows807
+	JGE  rows874
 
-row806:
+row873:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33015,17 +34332,17 @@ row806:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row806
+	JLT          row873
 
-rows807:
-summed791:
-summed808:
+rows874:
+summed853:
+summed875:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special811
+	JNE  special878
 
-final809:
+final876:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around813
+	JNE     around880
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -33036,25 +34353,25 @@ final809:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored812:
-stored810:
+stored879:
+stored877:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result786
-	JMP  over788
+	JLT  result848
+	JMP  over850
 
-many789:
+many851:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany787
-	JMP   few790
+	JEQ   tooMany849
+	JMP   few852
 
-rounded793:
+rounded855:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip814
+	JEQ     skip881
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none815
+	JEQ     none882
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -33065,9 +34382,9 @@ rounded793:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows817
+	JGE     rows884
 
-row816:
+row883:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -33097,14 +34414,14 @@ row816:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other818
+	JCC          other885
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other818
+	JCC          other885
 
-done819:
+done886:
 	VPMOVZXBD    (R8)(R12*1), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y10, Y11, Y11
@@ -33180,13 +34497,13 @@ done819:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row816
+	JLT          row883
 
-rows817:
+rows884:
 	CMPQ R11, SI
-	JGE  rows821
+	JGE  rows888
 
-row820:
+row887:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -33206,14 +34523,14 @@ row820:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other822
+	JCC          other889
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other822
+	JCC          other889
 
-done823:
+done890:
 	VPMOVZXBD    (R8)(R12*1), Y11
 	VCVTDQ2PS    Y11, Y11
 	VSUBPS       Y10, Y11, Y11
@@ -33288,23 +34605,23 @@ done823:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row820
+	JLT          row887
 
-rows821:
-	JMP summed791
+rows888:
+	JMP summed853
 
-none815:
+none882:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros824
+	JEQ     zeros891
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows826
+	JGE     rows893
 
-row825:
+row892:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33322,9 +34639,9 @@ row825:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other827
+	JCC          other894
 
-done828:
+done895:
 	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y9, Y8, Y8
@@ -33384,13 +34701,13 @@ done828:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row825
+	JLT          row892
 
-rows826:
+rows893:
 	CMPQ R10, SI
-	JGE  rows830
+	JGE  rows897
 
-row829:
+row896:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33402,9 +34719,9 @@ row829:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other831
+	JCC          other898
 
-done832:
+done899:
 	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y9, Y8, Y8
@@ -33463,21 +34780,21 @@ done832:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row829
+	JLT          row896
 
-rows830:
-	JMP summed791
+rows897:
+	JMP summed853
 
-zeros824:
+zeros891:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows834
+	JGE     rows901
 
-row833:
+row900:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33504,14 +34821,14 @@ row833:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other835
+	JCC          other902
 	VMOVD        X10, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other835
+	JCC          other902
 
-done836:
+done903:
 	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y10, Y8, Y8
@@ -33579,13 +34896,13 @@ done836:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row833
+	JLT          row900
 
-rows834:
+rows901:
 	CMPQ R10, SI
-	JGE  rows838
+	JGE  rows905
 
-row837:
+row904:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33602,14 +34919,14 @@ row837:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other839
+	JCC          other906
 	VMOVD        X10, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other839
+	JCC          other906
 
-done840:
+done907:
 	VPMOVZXBD    (R8)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VSUBPS       Y10, Y8, Y8
@@ -33676,16 +34993,16 @@ done840:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row837
+	JLT          row904
 
-rows838:
-	JMP summed791
+rows905:
+	JMP summed853
 
-skip814:
+skip881:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip841
+	JEQ     skip908
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none842
+	JEQ     none909
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -33696,9 +35013,9 @@ skip814:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows844
+	JGE     rows911
 
-row843:
+row910:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -33790,13 +35107,13 @@ row843:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row843
+	JLT          row910
 
-rows844:
+rows911:
 	CMPQ R11, SI
-	JGE  rows846
+	JGE  rows913
 
-row845:
+row912:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X8
@@ -33877,23 +35194,23 @@ row845:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row845
+	JLT          row912
 
-rows846:
-	JMP summed791
+rows913:
+	JMP summed853
 
-none842:
+none909:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros847
+	JEQ     zeros914
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows849
+	JGE     rows916
 
-row848:
+row915:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33957,13 +35274,13 @@ row848:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row848
+	JLT          row915
 
-rows849:
+rows916:
 	CMPQ R10, SI
-	JGE  rows851
+	JGE  rows918
 
-row850:
+row917:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34020,21 +35337,21 @@ row850:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row850
+	JLT          row917
 
-rows851:
-	JMP summed791
+rows918:
+	JMP summed853
 
-zeros847:
+zeros914:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows853
+	JGE     rows920
 
-row852:
+row919:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34115,13 +35432,13 @@ row852:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row852
+	JLT          row919
 
-rows853:
+rows920:
 	CMPQ R10, SI
-	JGE  rows855
+	JGE  rows922
 
-row854:
+row921:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34191,15 +35508,15 @@ row854:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row854
+	JLT          row921
 
-rows855:
-	JMP summed791
+rows922:
+	JMP summed853
 
-skip841:
-	JMP summed791
+skip908:
+	JMP summed853
 
-around813:
+around880:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -34208,11 +35525,11 @@ around813:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored812
+	JMP      stored879
 
-special811:
+special878:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow856
+	JEQ     narrow923
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -34223,14 +35540,14 @@ special811:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored810
+	JMP     stored877
 
-narrow856:
+narrow923:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip857
+	JEQ          skip924
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty858
+	JEQ          empty925
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -34244,12 +35561,12 @@ narrow856:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty858:
-skip857:
+empty925:
+skip924:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip859
+	JEQ       skip926
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip860
+	JEQ       skip927
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -34277,7 +35594,7 @@ skip857:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip860:
+skip927:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -34295,10 +35612,10 @@ skip860:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around862
+	JNE       around929
 	VMOVDQU   Y0, (DX)
 
-stored861:
+stored928:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -34316,10 +35633,10 @@ stored861:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around864
+	JNE       around931
 	VMOVDQU   Y0, 32(DX)
 
-stored863:
+stored930:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -34337,10 +35654,10 @@ stored863:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around866
+	JNE       around933
 	VMOVDQU   Y0, 64(DX)
 
-stored865:
+stored932:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -34358,18 +35675,18 @@ stored865:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around868
+	JNE       around935
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored867:
-	JMP stored810
+stored934:
+	JMP stored877
 
-skip859:
+skip926:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip869
+	JEQ       skip936
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip870
+	JEQ       skip937
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -34389,45 +35706,45 @@ skip859:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip870:
+skip937:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around872
+	JNE       around939
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored871:
+stored938:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around874
+	JNE       around941
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored873:
+stored940:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around876
+	JNE       around943
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored875:
+stored942:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around878
+	JNE       around945
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored877:
-	JMP stored810
+stored944:
+	JMP stored877
 
-skip869:
+skip936:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip879
+	JEQ     skip946
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -34447,16 +35764,16 @@ skip869:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip879:
-	JMP final809
+skip946:
+	JMP final876
 
-empty792:
+empty854:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed808
+	JNE     summed875
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow880
+	JNE     narrow947
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around881
+	JNE     around948
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -34466,19 +35783,19 @@ empty792:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored810
+	JMP     stored877
 
-narrow880:
+narrow947:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around882
+	JNE     around949
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored810
+	JMP     stored877
 
-other818:
+other885:
 	VCMPPS    $0x03, Y9, Y9, Y11
 	VMOVUPS   all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS Y11, Y12, Y9, Y9
@@ -34573,9 +35890,9 @@ other818:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done819
+	JMP       done886
 
-other822:
+other889:
 	VCMPPS    $0x03, Y9, Y9, Y11
 	VMOVUPS   all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS Y11, Y12, Y9, Y9
@@ -34670,9 +35987,9 @@ other822:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done823
+	JMP       done890
 
-other827:
+other894:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y8, Y10, Y9, Y8
@@ -34751,9 +36068,9 @@ other827:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done828
+	JMP       done895
 
-other831:
+other898:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y8, Y10, Y9, Y8
@@ -34832,9 +36149,9 @@ other831:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done832
+	JMP       done899
 
-other835:
+other902:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS Y8, Y11, Y9, Y8
@@ -34921,9 +36238,9 @@ other835:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done836
+	JMP       done903
 
-other839:
+other906:
 	VCMPPS    $0x03, Y9, Y9, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS Y8, Y11, Y9, Y8
@@ -35010,45 +36327,45 @@ other839:
 	VADDPS    Y8, Y7, Y7
 	VXORPS    Y9, Y9, Y9
 	VXORPS    Y8, Y8, Y8
-	JMP       done840
+	JMP       done907
 
-around862:
+around929:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored861
+	JMP      stored928
 
-around864:
+around931:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored863
+	JMP      stored930
 
-around866:
+around933:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored865
+	JMP      stored932
 
-around868:
+around935:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored867
+	JMP      stored934
 
-around872:
+around939:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored871
+	JMP      stored938
 
-around874:
+around941:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored873
+	JMP      stored940
 
-around876:
+around943:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored875
+	JMP      stored942
 
-around878:
+around945:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored877
+	JMP      stored944
 
-around881:
+around948:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -35057,37 +36374,37 @@ around881:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored810
+	JMP      stored877
 
-around882:
+around949:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored810
+	JMP      stored877
 
-tooMany787:
+tooMany849:
 	MOVQ DI, results+24(FP)
 
-over788:
+over850:
 	SUBQ  $0x00000040, (SP)
-	JLE   done783
+	JLE   done845
 	ADDQ  $0x00000040, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide883
+	JNE   wide950
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip884
+	JEQ   skip951
 	ADDQ  $-128, to+56(FP)
 
-skip884:
-wide883:
-	JMP tile784
+skip951:
+wide950:
+	JMP tile846
 
-narrower785:
+narrower847:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower886
+	JLE     narrower953
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -35096,19 +36413,19 @@ narrower785:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over889
+	JGE     over956
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result887:
+result954:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many890
+	JGT  many957
 
-few891:
+few958:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -35116,11 +36433,13 @@ few891:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty893
+	JGE     empty960
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded894
+	JNE     rounded961
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none895
+	JEQ     none962
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros963
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -35131,9 +36450,122 @@ few891:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows897
+	JGE     rows965
 
-row896:
+row964:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	VPMOVZXBD    (R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row964
+
+rows965:
+	CMPQ R11, SI
+	JGE  rows967
+
+row966:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	VPMOVZXBD    (R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPMOVZXBD    16(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVZXBD    24(R8)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPMOVZXBD    32(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVZXBD    40(R9)(R12*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row966
+
+rows967:
+	JMP summed959
+
+zeros963:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows969
+
+row968:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35196,13 +36628,13 @@ row896:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row896
+	JLT          row968
 
-rows897:
+rows969:
 	CMPQ R11, SI
-	JGE  rows899
+	JGE  rows971
 
-row898:
+row970:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -35254,23 +36686,23 @@ row898:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row898
+	JLT          row970
 
-rows899:
-	JMP summed892
+rows971:
+	JMP summed959
 
-none895:
+none962:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros900
+	JEQ     zeros972
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows902
+	JGE     rows974
 
-row901:
+row973:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35310,13 +36742,13 @@ row901:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row901
+	JLT          row973
 
-rows902:
+rows974:
 	CMPQ R10, SI
-	JGE  rows904
+	JGE  rows976
 
-row903:
+row975:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35349,21 +36781,21 @@ row903:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row903
+	JLT          row975
 
-rows904:
-	JMP summed892
+rows976:
+	JMP summed959
 
-zeros900:
+zeros972:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows906
+	JGE     rows978
 
-row905:
+row977:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35418,13 +36850,13 @@ row905:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row905
+	JLT          row977
 
-rows906:
+rows978:
 	CMPQ R10, SI
-	JGE  rows908
+	JGE  rows980
 
-row907:
+row979:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35468,17 +36900,17 @@ row907:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row907
+	JLT          row979
 
-rows908:
-summed892:
-summed909:
+rows980:
+summed959:
+summed981:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special912
+	JNE  special984
 
-final910:
+final982:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around914
+	JNE     around986
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -35487,25 +36919,25 @@ final910:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored913:
-stored911:
+stored985:
+stored983:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result887
-	JMP  over889
+	JLT  result954
+	JMP  over956
 
-many890:
+many957:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany888
-	JMP   few891
+	JEQ   tooMany955
+	JMP   few958
 
-rounded894:
+rounded961:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip915
+	JEQ     skip987
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none916
+	JEQ     none988
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -35516,9 +36948,9 @@ rounded894:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows918
+	JGE     rows990
 
-row917:
+row989:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35548,14 +36980,14 @@ row917:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other919
+	JCC          other991
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other919
+	JCC          other991
 
-done920:
+done992:
 	VPMOVZXBD    (R8)(R12*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VSUBPS       Y8, Y9, Y9
@@ -35613,13 +37045,13 @@ done920:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row917
+	JLT          row989
 
-rows918:
+rows990:
 	CMPQ R11, SI
-	JGE  rows922
+	JGE  rows994
 
-row921:
+row993:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -35639,14 +37071,14 @@ row921:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other923
+	JCC          other995
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other923
+	JCC          other995
 
-done924:
+done996:
 	VPMOVZXBD    (R8)(R12*1), Y9
 	VCVTDQ2PS    Y9, Y9
 	VSUBPS       Y8, Y9, Y9
@@ -35703,23 +37135,23 @@ done924:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row921
+	JLT          row993
 
-rows922:
-	JMP summed892
+rows994:
+	JMP summed959
 
-none916:
+none988:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros925
+	JEQ     zeros997
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows927
+	JGE     rows999
 
-row926:
+row998:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35737,9 +37169,9 @@ row926:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other928
+	JCC          other1000
 
-done929:
+done1001:
 	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y7, Y6, Y6
@@ -35785,13 +37217,13 @@ done929:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row926
+	JLT          row998
 
-rows927:
+rows999:
 	CMPQ R10, SI
-	JGE  rows931
+	JGE  rows1003
 
-row930:
+row1002:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35803,9 +37235,9 @@ row930:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other932
+	JCC          other1004
 
-done933:
+done1005:
 	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y7, Y6, Y6
@@ -35850,21 +37282,21 @@ done933:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row930
+	JLT          row1002
 
-rows931:
-	JMP summed892
+rows1003:
+	JMP summed959
 
-zeros925:
+zeros997:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows935
+	JGE     rows1007
 
-row934:
+row1006:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35891,14 +37323,14 @@ row934:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other936
+	JCC          other1008
 	VMOVD        X8, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other936
+	JCC          other1008
 
-done937:
+done1009:
 	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y8, Y6, Y6
@@ -35950,13 +37382,13 @@ done937:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row934
+	JLT          row1006
 
-rows935:
+rows1007:
 	CMPQ R10, SI
-	JGE  rows939
+	JGE  rows1011
 
-row938:
+row1010:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35973,14 +37405,14 @@ row938:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other940
+	JCC          other1012
 	VMOVD        X8, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other940
+	JCC          other1012
 
-done941:
+done1013:
 	VPMOVZXBD    (R8)(R11*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VSUBPS       Y8, Y6, Y6
@@ -36031,16 +37463,16 @@ done941:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row938
+	JLT          row1010
 
-rows939:
-	JMP summed892
+rows1011:
+	JMP summed959
 
-skip915:
+skip987:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip942
+	JEQ     skip1014
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none943
+	JEQ     none1015
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -36051,9 +37483,9 @@ skip915:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows945
+	JGE     rows1017
 
-row944:
+row1016:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -36129,13 +37561,13 @@ row944:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row944
+	JLT          row1016
 
-rows945:
+rows1017:
 	CMPQ R11, SI
-	JGE  rows947
+	JGE  rows1019
 
-row946:
+row1018:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X6
@@ -36200,23 +37632,23 @@ row946:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row946
+	JLT          row1018
 
-rows947:
-	JMP summed892
+rows1019:
+	JMP summed959
 
-none943:
+none1015:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros948
+	JEQ     zeros1020
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows950
+	JGE     rows1022
 
-row949:
+row1021:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36268,13 +37700,13 @@ row949:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row949
+	JLT          row1021
 
-rows950:
+rows1022:
 	CMPQ R10, SI
-	JGE  rows952
+	JGE  rows1024
 
-row951:
+row1023:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -36319,21 +37751,21 @@ row951:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row951
+	JLT          row1023
 
-rows952:
-	JMP summed892
+rows1024:
+	JMP summed959
 
-zeros948:
+zeros1020:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows954
+	JGE     rows1026
 
-row953:
+row1025:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36400,13 +37832,13 @@ row953:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row953
+	JLT          row1025
 
-rows954:
+rows1026:
 	CMPQ R10, SI
-	JGE  rows956
+	JGE  rows1028
 
-row955:
+row1027:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -36462,26 +37894,26 @@ row955:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row955
+	JLT          row1027
 
-rows956:
-	JMP summed892
+rows1028:
+	JMP summed959
 
-skip942:
-	JMP summed892
+skip1014:
+	JMP summed959
 
-around914:
+around986:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored913
+	JMP      stored985
 
-special912:
+special984:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow957
+	JEQ     narrow1029
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -36490,14 +37922,14 @@ special912:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored911
+	JMP     stored983
 
-narrow957:
+narrow1029:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip958
+	JEQ          skip1030
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty959
+	JEQ          empty1031
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -36509,12 +37941,12 @@ narrow957:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty959:
-skip958:
+empty1031:
+skip1030:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip960
+	JEQ       skip1032
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip961
+	JEQ       skip1033
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -36536,7 +37968,7 @@ skip958:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip961:
+skip1033:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -36554,10 +37986,10 @@ skip961:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around963
+	JNE       around1035
 	VMOVDQU   Y0, (DX)
 
-stored962:
+stored1034:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -36575,10 +38007,10 @@ stored962:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around965
+	JNE       around1037
 	VMOVDQU   Y0, 32(DX)
 
-stored964:
+stored1036:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -36596,18 +38028,18 @@ stored964:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around967
+	JNE       around1039
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored966:
-	JMP stored911
+stored1038:
+	JMP stored983
 
-skip960:
+skip1032:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip968
+	JEQ       skip1040
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip969
+	JEQ       skip1041
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -36623,37 +38055,37 @@ skip960:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip969:
+skip1041:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around971
+	JNE       around1043
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored970:
+stored1042:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around973
+	JNE       around1045
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored972:
+stored1044:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around975
+	JNE       around1047
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored974:
-	JMP stored911
+stored1046:
+	JMP stored983
 
-skip968:
+skip1040:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip976
+	JEQ     skip1048
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -36669,16 +38101,16 @@ skip968:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip976:
-	JMP final910
+skip1048:
+	JMP final982
 
-empty893:
+empty960:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed909
+	JNE     summed981
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow977
+	JNE     narrow1049
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around978
+	JNE     around1050
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -36686,18 +38118,18 @@ empty893:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored911
+	JMP     stored983
 
-narrow977:
+narrow1049:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around979
+	JNE     around1051
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored911
+	JMP     stored983
 
-other919:
+other991:
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y9, Y10, Y7, Y7
@@ -36770,9 +38202,9 @@ other919:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done920
+	JMP       done992
 
-other923:
+other995:
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VMOVUPS   all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS Y9, Y10, Y7, Y7
@@ -36845,9 +38277,9 @@ other923:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done924
+	JMP       done996
 
-other928:
+other1000:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y6, Y8, Y7, Y6
@@ -36908,9 +38340,9 @@ other928:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done929
+	JMP       done1001
 
-other932:
+other1004:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y6, Y8, Y7, Y6
@@ -36971,9 +38403,9 @@ other932:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done933
+	JMP       done1005
 
-other936:
+other1008:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y6, Y9, Y7, Y6
@@ -37040,9 +38472,9 @@ other936:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done937
+	JMP       done1009
 
-other940:
+other1012:
 	VCMPPS    $0x03, Y7, Y7, Y6
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y6, Y9, Y7, Y6
@@ -37109,60 +38541,60 @@ other940:
 	VADDPS    Y6, Y5, Y5
 	VXORPS    Y7, Y7, Y7
 	VXORPS    Y6, Y6, Y6
-	JMP       done941
+	JMP       done1013
 
-around963:
+around1035:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored962
+	JMP      stored1034
 
-around965:
+around1037:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored964
+	JMP      stored1036
 
-around967:
+around1039:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored966
+	JMP      stored1038
 
-around971:
+around1043:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored970
+	JMP      stored1042
 
-around973:
+around1045:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored972
+	JMP      stored1044
 
-around975:
+around1047:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored974
+	JMP      stored1046
 
-around978:
+around1050:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored911
+	JMP      stored983
 
-around979:
+around1051:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored911
+	JMP      stored983
 
-tooMany888:
+tooMany955:
 	MOVQ DI, results+24(FP)
 
-over889:
-	JMP done783
+over956:
+	JMP done845
 
-narrower886:
+narrower953:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower981
+	JLE     narrower1053
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -37171,29 +38603,31 @@ narrower886:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over984
+	JGE     over1056
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result982:
+result1054:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many985
+	JGT  many1057
 
-few986:
+few1058:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty988
+	JGE     empty1060
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded989
+	JNE     rounded1061
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none990
+	JEQ     none1062
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1063
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -37204,9 +38638,102 @@ few986:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows992
+	JGE     rows1065
 
-row991:
+row1064:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	VPMOVZXBD    (R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBD    16(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBD    24(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1064
+
+rows1065:
+	CMPQ R11, SI
+	JGE  rows1067
+
+row1066:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	VPMOVZXBD    (R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	VPMOVZXBD    8(R8)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXBD    16(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXBD    24(R9)(R12*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1066
+
+rows1067:
+	JMP summed1059
+
+zeros1063:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1069
+
+row1068:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37257,13 +38784,13 @@ row991:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row991
+	JLT          row1068
 
-rows992:
+rows1069:
 	CMPQ R11, SI
-	JGE  rows994
+	JGE  rows1071
 
-row993:
+row1070:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -37303,23 +38830,23 @@ row993:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row993
+	JLT          row1070
 
-rows994:
-	JMP summed987
+rows1071:
+	JMP summed1059
 
-none990:
+none1062:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros995
+	JEQ     zeros1072
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows997
+	JGE     rows1074
 
-row996:
+row1073:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37351,13 +38878,13 @@ row996:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row996
+	JLT          row1073
 
-rows997:
+rows1074:
 	CMPQ R10, SI
-	JGE  rows999
+	JGE  rows1076
 
-row998:
+row1075:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37382,21 +38909,21 @@ row998:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row998
+	JLT          row1075
 
-rows999:
-	JMP summed987
+rows1076:
+	JMP summed1059
 
-zeros995:
+zeros1072:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1001
+	JGE     rows1078
 
-row1000:
+row1077:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37441,13 +38968,13 @@ row1000:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1000
+	JLT          row1077
 
-rows1001:
+rows1078:
 	CMPQ R10, SI
-	JGE  rows1003
+	JGE  rows1080
 
-row1002:
+row1079:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37481,42 +39008,42 @@ row1002:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1002
+	JLT          row1079
 
-rows1003:
-summed987:
-summed1004:
+rows1080:
+summed1059:
+summed1081:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1007
+	JNE  special1084
 
-final1005:
+final1082:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1009
+	JNE     around1086
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored1008:
-stored1006:
+stored1085:
+stored1083:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result982
-	JMP  over984
+	JLT  result1054
+	JMP  over1056
 
-many985:
+many1057:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany983
-	JMP   few986
+	JEQ   tooMany1055
+	JMP   few1058
 
-rounded989:
+rounded1061:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1010
+	JEQ     skip1087
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1011
+	JEQ     none1088
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -37527,9 +39054,9 @@ rounded989:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1013
+	JGE     rows1090
 
-row1012:
+row1089:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37559,14 +39086,14 @@ row1012:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1014
+	JCC          other1091
 	VMOVD        X6, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1014
+	JCC          other1091
 
-done1015:
+done1092:
 	VPMOVZXBD    (R8)(R12*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VSUBPS       Y6, Y7, Y7
@@ -37606,13 +39133,13 @@ done1015:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1012
+	JLT          row1089
 
-rows1013:
+rows1090:
 	CMPQ R11, SI
-	JGE  rows1017
+	JGE  rows1094
 
-row1016:
+row1093:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -37632,14 +39159,14 @@ row1016:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1018
+	JCC          other1095
 	VMOVD        X6, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1018
+	JCC          other1095
 
-done1019:
+done1096:
 	VPMOVZXBD    (R8)(R12*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VSUBPS       Y6, Y7, Y7
@@ -37678,23 +39205,23 @@ done1019:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1016
+	JLT          row1093
 
-rows1017:
-	JMP summed987
+rows1094:
+	JMP summed1059
 
-none1011:
+none1088:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1020
+	JEQ     zeros1097
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1022
+	JGE     rows1099
 
-row1021:
+row1098:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37712,9 +39239,9 @@ row1021:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1023
+	JCC          other1100
 
-done1024:
+done1101:
 	VPMOVZXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y5, Y4, Y4
@@ -37746,13 +39273,13 @@ done1024:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1021
+	JLT          row1098
 
-rows1022:
+rows1099:
 	CMPQ R10, SI
-	JGE  rows1026
+	JGE  rows1103
 
-row1025:
+row1102:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37764,9 +39291,9 @@ row1025:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1027
+	JCC          other1104
 
-done1028:
+done1105:
 	VPMOVZXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y5, Y4, Y4
@@ -37797,21 +39324,21 @@ done1028:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1025
+	JLT          row1102
 
-rows1026:
-	JMP summed987
+rows1103:
+	JMP summed1059
 
-zeros1020:
+zeros1097:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1030
+	JGE     rows1107
 
-row1029:
+row1106:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37838,14 +39365,14 @@ row1029:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1031
+	JCC          other1108
 	VMOVD        X6, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1031
+	JCC          other1108
 
-done1032:
+done1109:
 	VPMOVZXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y6, Y4, Y4
@@ -37881,13 +39408,13 @@ done1032:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1029
+	JLT          row1106
 
-rows1030:
+rows1107:
 	CMPQ R10, SI
-	JGE  rows1034
+	JGE  rows1111
 
-row1033:
+row1110:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37904,14 +39431,14 @@ row1033:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1035
+	JCC          other1112
 	VMOVD        X6, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1035
+	JCC          other1112
 
-done1036:
+done1113:
 	VPMOVZXBD    (R8)(R11*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y6, Y4, Y4
@@ -37946,16 +39473,16 @@ done1036:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1033
+	JLT          row1110
 
-rows1034:
-	JMP summed987
+rows1111:
+	JMP summed1059
 
-skip1010:
+skip1087:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1037
+	JEQ     skip1114
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1038
+	JEQ     none1115
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -37966,9 +39493,9 @@ skip1010:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1040
+	JGE     rows1117
 
-row1039:
+row1116:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38028,13 +39555,13 @@ row1039:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1039
+	JLT          row1116
 
-rows1040:
+rows1117:
 	CMPQ R11, SI
-	JGE  rows1042
+	JGE  rows1119
 
-row1041:
+row1118:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X4
@@ -38083,23 +39610,23 @@ row1041:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1041
+	JLT          row1118
 
-rows1042:
-	JMP summed987
+rows1119:
+	JMP summed1059
 
-none1038:
+none1115:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1043
+	JEQ     zeros1120
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1045
+	JGE     rows1122
 
-row1044:
+row1121:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38139,13 +39666,13 @@ row1044:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1044
+	JLT          row1121
 
-rows1045:
+rows1122:
 	CMPQ R10, SI
-	JGE  rows1047
+	JGE  rows1124
 
-row1046:
+row1123:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -38178,21 +39705,21 @@ row1046:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1046
+	JLT          row1123
 
-rows1047:
-	JMP summed987
+rows1124:
+	JMP summed1059
 
-zeros1043:
+zeros1120:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1049
+	JGE     rows1126
 
-row1048:
+row1125:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38245,13 +39772,13 @@ row1048:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1048
+	JLT          row1125
 
-rows1049:
+rows1126:
 	CMPQ R10, SI
-	JGE  rows1051
+	JGE  rows1128
 
-row1050:
+row1127:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -38293,38 +39820,38 @@ row1050:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1050
+	JLT          row1127
 
-rows1051:
-	JMP summed987
+rows1128:
+	JMP summed1059
 
-skip1037:
-	JMP summed987
+skip1114:
+	JMP summed1059
 
-around1009:
+around1086:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored1008
+	JMP      stored1085
 
-special1007:
+special1084:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1052
+	JEQ     narrow1129
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored1006
+	JMP     stored1083
 
-narrow1052:
+narrow1129:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1053
+	JEQ          skip1130
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1054
+	JEQ          empty1131
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -38334,12 +39861,12 @@ narrow1052:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty1054:
-skip1053:
+empty1131:
+skip1130:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1055
+	JEQ       skip1132
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1056
+	JEQ       skip1133
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -38355,7 +39882,7 @@ skip1053:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip1056:
+skip1133:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -38373,10 +39900,10 @@ skip1056:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1058
+	JNE       around1135
 	VMOVDQU   Y0, (DX)
 
-stored1057:
+stored1134:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -38394,18 +39921,18 @@ stored1057:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1060
+	JNE       around1137
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored1059:
-	JMP stored1006
+stored1136:
+	JMP stored1083
 
-skip1055:
+skip1132:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1061
+	JEQ       skip1138
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1062
+	JEQ       skip1139
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -38417,29 +39944,29 @@ skip1055:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip1062:
+skip1139:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1064
+	JNE       around1141
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1063:
+stored1140:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1066
+	JNE       around1143
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored1065:
-	JMP stored1006
+stored1142:
+	JMP stored1083
 
-skip1061:
+skip1138:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1067
+	JEQ     skip1144
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -38451,32 +39978,32 @@ skip1061:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip1067:
-	JMP final1005
+skip1144:
+	JMP final1082
 
-empty988:
+empty1060:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1004
+	JNE     summed1081
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1068
+	JNE     narrow1145
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1069
+	JNE     around1146
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored1006
+	JMP     stored1083
 
-narrow1068:
+narrow1145:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1070
+	JNE     around1147
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored1006
+	JMP     stored1083
 
-other1014:
+other1091:
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y7, Y8, Y5, Y5
@@ -38527,9 +40054,9 @@ other1014:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1015
+	JMP       done1092
 
-other1018:
+other1095:
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y7, Y8, Y5, Y5
@@ -38580,9 +40107,9 @@ other1018:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1019
+	JMP       done1096
 
-other1023:
+other1100:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y4, Y6, Y5, Y4
@@ -38625,9 +40152,9 @@ other1023:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1024
+	JMP       done1101
 
-other1027:
+other1104:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y4, Y6, Y5, Y4
@@ -38670,9 +40197,9 @@ other1027:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1028
+	JMP       done1105
 
-other1031:
+other1108:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y4, Y7, Y5, Y4
@@ -38719,9 +40246,9 @@ other1031:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1032
+	JMP       done1109
 
-other1035:
+other1112:
 	VCMPPS    $0x03, Y5, Y5, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y4, Y7, Y5, Y4
@@ -38768,48 +40295,48 @@ other1035:
 	VADDPS    Y4, Y3, Y3
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y4, Y4, Y4
-	JMP       done1036
+	JMP       done1113
 
-around1058:
+around1135:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1057
+	JMP      stored1134
 
-around1060:
+around1137:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1059
+	JMP      stored1136
 
-around1064:
+around1141:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1063
+	JMP      stored1140
 
-around1066:
+around1143:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored1065
+	JMP      stored1142
 
-around1069:
+around1146:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored1006
+	JMP      stored1083
 
-around1070:
+around1147:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1006
+	JMP      stored1083
 
-tooMany983:
+tooMany1055:
 	MOVQ DI, results+24(FP)
 
-over984:
-	JMP done783
+over1056:
+	JMP done845
 
-narrower981:
+narrower1053:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower1072
+	JLT     narrower1149
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -38819,37 +40346,39 @@ narrower981:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JNE     wide1076
+	JNE     wide1153
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip1077
+	JEQ     skip1154
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip1077:
-wide1076:
+skip1154:
+wide1153:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1075
+	JGE  over1152
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1073:
+result1150:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many1078
+	JGT  many1155
 
-few1079:
+few1156:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty1081
+	JGE     empty1158
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1082
+	JNE     rounded1159
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1083
+	JEQ     none1160
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1161
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -38860,9 +40389,145 @@ few1079:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1085
+	JGE     rows1163
 
-row1084:
+row1162:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y3
+	VPMOVZXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   15(R9)(R12*1)
+	VPMOVZXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1162
+
+rows1163:
+	CMPQ R10, SI
+	JGE  rows1165
+
+row1164:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVZXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1165
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVZXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1165
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVZXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1165
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPMOVZXBD    (R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R11*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1164
+
+rows1165:
+	JMP summed1157
+
+zeros1161:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1167
+
+row1166:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38901,13 +40566,13 @@ row1084:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1084
+	JLT          row1166
 
-rows1085:
+rows1167:
 	CMPQ R10, SI
-	JGE  rows1087
+	JGE  rows1169
 
-row1086:
+row1168:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -38935,7 +40600,7 @@ row1086:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1087
+	JGE          rows1169
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -38963,7 +40628,7 @@ row1086:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1087
+	JGE          rows1169
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -38991,7 +40656,7 @@ row1086:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1087
+	JGE          rows1169
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -39019,23 +40684,23 @@ row1086:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1086
+	JLT          row1168
 
-rows1087:
-	JMP summed1080
+rows1169:
+	JMP summed1157
 
-none1083:
+none1160:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1088
+	JEQ     zeros1170
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1090
+	JGE     rows1172
 
-row1089:
+row1171:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39059,13 +40724,13 @@ row1089:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1089
+	JLT          row1171
 
-rows1090:
+rows1172:
 	CMPQ R8, SI
-	JGE  rows1092
+	JGE  rows1174
 
-row1091:
+row1173:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39082,7 +40747,7 @@ row1091:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1092
+	JGE          rows1174
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39099,7 +40764,7 @@ row1091:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1092
+	JGE          rows1174
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39116,7 +40781,7 @@ row1091:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1092
+	JGE          rows1174
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39133,21 +40798,21 @@ row1091:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1091
+	JLT          row1173
 
-rows1092:
-	JMP summed1080
+rows1174:
+	JMP summed1157
 
-zeros1088:
+zeros1170:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1094
+	JGE     rows1176
 
-row1093:
+row1175:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39182,13 +40847,13 @@ row1093:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1093
+	JLT          row1175
 
-rows1094:
+rows1176:
 	CMPQ R8, SI
-	JGE  rows1096
+	JGE  rows1178
 
-row1095:
+row1177:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39212,7 +40877,7 @@ row1095:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1096
+	JGE          rows1178
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39236,7 +40901,7 @@ row1095:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1096
+	JGE          rows1178
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39260,7 +40925,7 @@ row1095:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1096
+	JGE          rows1178
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39284,39 +40949,39 @@ row1095:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1095
+	JLT          row1177
 
-rows1096:
-summed1080:
-summed1097:
+rows1178:
+summed1157:
+summed1179:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1100
+	JNE  special1182
 
-final1098:
+final1180:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1102
+	JNE     around1184
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored1101:
-stored1099:
+stored1183:
+stored1181:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1073
-	JMP  over1075
+	JLT  result1150
+	JMP  over1152
 
-many1078:
+many1155:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1074
-	JMP   few1079
+	JEQ   tooMany1151
+	JMP   few1156
 
-rounded1082:
+rounded1159:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1103
+	JEQ     skip1185
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1104
+	JEQ     none1186
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -39327,9 +40992,9 @@ rounded1082:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1106
+	JGE     rows1188
 
-row1105:
+row1187:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -39359,14 +41024,14 @@ row1105:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1107
+	JCC          other1189
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1107
+	JCC          other1189
 
-done1108:
+done1190:
 	VPMOVZXBD    (R9)(R11*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -39388,13 +41053,13 @@ done1108:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1105
+	JLT          row1187
 
-rows1106:
+rows1188:
 	CMPQ R10, SI
-	JGE  rows1110
+	JGE  rows1192
 
-row1109:
+row1191:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -39414,14 +41079,14 @@ row1109:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1111
+	JCC          other1193
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1111
+	JCC          other1193
 
-done1112:
+done1194:
 	VPMOVZXBD    (R9)(R11*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -39442,23 +41107,23 @@ done1112:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1109
+	JLT          row1191
 
-rows1110:
-	JMP summed1080
+rows1192:
+	JMP summed1157
 
-none1104:
+none1186:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1113
+	JEQ     zeros1195
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1115
+	JGE     rows1197
 
-row1114:
+row1196:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39476,9 +41141,9 @@ row1114:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1116
+	JCC          other1198
 
-done1117:
+done1199:
 	VPMOVZXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -39496,13 +41161,13 @@ done1117:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1114
+	JLT          row1196
 
-rows1115:
+rows1197:
 	CMPQ R8, SI
-	JGE  rows1119
+	JGE  rows1201
 
-row1118:
+row1200:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39514,9 +41179,9 @@ row1118:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1120
+	JCC          other1202
 
-done1121:
+done1203:
 	VPMOVZXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -39533,21 +41198,21 @@ done1121:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1118
+	JLT          row1200
 
-rows1119:
-	JMP summed1080
+rows1201:
+	JMP summed1157
 
-zeros1113:
+zeros1195:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1123
+	JGE     rows1205
 
-row1122:
+row1204:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39574,14 +41239,14 @@ row1122:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1124
+	JCC          other1206
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1124
+	JCC          other1206
 
-done1125:
+done1207:
 	VPMOVZXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -39601,13 +41266,13 @@ done1125:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1122
+	JLT          row1204
 
-rows1123:
+rows1205:
 	CMPQ R8, SI
-	JGE  rows1127
+	JGE  rows1209
 
-row1126:
+row1208:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39624,14 +41289,14 @@ row1126:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1128
+	JCC          other1210
 	VMOVD        X4, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other1128
+	JCC          other1210
 
-done1129:
+done1211:
 	VPMOVZXBD    (R9)(R10*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -39650,16 +41315,16 @@ done1129:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1126
+	JLT          row1208
 
-rows1127:
-	JMP summed1080
+rows1209:
+	JMP summed1157
 
-skip1103:
+skip1185:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1130
+	JEQ     skip1212
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1131
+	JEQ     none1213
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -39670,9 +41335,9 @@ skip1103:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1133
+	JGE     rows1215
 
-row1132:
+row1214:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -39716,13 +41381,13 @@ row1132:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1132
+	JLT          row1214
 
-rows1133:
+rows1215:
 	CMPQ R10, SI
-	JGE  rows1135
+	JGE  rows1217
 
-row1134:
+row1216:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -39755,23 +41420,23 @@ row1134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1134
+	JLT          row1216
 
-rows1135:
-	JMP summed1080
+rows1217:
+	JMP summed1157
 
-none1131:
+none1213:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1136
+	JEQ     zeros1218
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1138
+	JGE     rows1220
 
-row1137:
+row1219:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39799,13 +41464,13 @@ row1137:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1137
+	JLT          row1219
 
-rows1138:
+rows1220:
 	CMPQ R8, SI
-	JGE  rows1140
+	JGE  rows1222
 
-row1139:
+row1221:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39826,21 +41491,21 @@ row1139:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1139
+	JLT          row1221
 
-rows1140:
-	JMP summed1080
+rows1222:
+	JMP summed1157
 
-zeros1136:
+zeros1218:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1142
+	JGE     rows1224
 
-row1141:
+row1223:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -39879,13 +41544,13 @@ row1141:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1141
+	JLT          row1223
 
-rows1142:
+rows1224:
 	CMPQ R8, SI
-	JGE  rows1144
+	JGE  rows1226
 
-row1143:
+row1225:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -39913,32 +41578,32 @@ row1143:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1143
+	JLT          row1225
 
-rows1144:
-	JMP summed1080
+rows1226:
+	JMP summed1157
 
-skip1130:
-	JMP summed1080
+skip1212:
+	JMP summed1157
 
-around1102:
+around1184:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored1101
+	JMP      stored1183
 
-special1100:
+special1182:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1145
+	JEQ     narrow1227
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored1099
+	JMP     stored1181
 
-narrow1145:
+narrow1227:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1146
+	JEQ          skip1228
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty1147
+	JEQ          empty1229
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -39946,12 +41611,12 @@ narrow1145:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty1147:
-skip1146:
+empty1229:
+skip1228:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1148
+	JEQ          skip1230
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1149
+	JEQ          skip1231
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -39972,7 +41637,7 @@ skip1146:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1149:
+skip1231:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -39990,17 +41655,17 @@ skip1149:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1151
+	JNE       around1233
 	VMOVDQU   Y0, (DX)
 
-stored1150:
-	JMP stored1099
+stored1232:
+	JMP stored1181
 
-skip1148:
+skip1230:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1152
+	JEQ          skip1234
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1153
+	JEQ          skip1235
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -40019,20 +41684,20 @@ skip1148:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1153:
+skip1235:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1155
+	JNE       around1237
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1154:
-	JMP stored1099
+stored1236:
+	JMP stored1181
 
-skip1152:
+skip1234:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1156
+	JEQ          skip1238
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -40051,27 +41716,27 @@ skip1152:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1156:
-	JMP final1098
+skip1238:
+	JMP final1180
 
-empty1081:
+empty1158:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1097
+	JNE     summed1179
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1157
+	JNE     narrow1239
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1158
+	JNE     around1240
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored1099
+	JMP     stored1181
 
-narrow1157:
+narrow1239:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1159
+	JNE     around1241
 	VMOVDQU Y0, (DX)
-	JMP     stored1099
+	JMP     stored1181
 
-other1107:
+other1189:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -40100,9 +41765,9 @@ other1107:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1108
+	JMP       done1190
 
-other1111:
+other1193:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -40131,9 +41796,9 @@ other1111:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1112
+	JMP       done1194
 
-other1116:
+other1198:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -40158,9 +41823,9 @@ other1116:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1117
+	JMP       done1199
 
-other1120:
+other1202:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -40185,9 +41850,9 @@ other1120:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1121
+	JMP       done1203
 
-other1124:
+other1206:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -40214,9 +41879,9 @@ other1124:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1125
+	JMP       done1207
 
-other1128:
+other1210:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -40243,35 +41908,35 @@ other1128:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1129
+	JMP       done1211
 
-around1151:
+around1233:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1150
+	JMP      stored1232
 
-around1155:
+around1237:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1154
+	JMP      stored1236
 
-around1158:
+around1240:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1099
+	JMP      stored1181
 
-around1159:
+around1241:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1099
+	JMP      stored1181
 
-tooMany1074:
+tooMany1151:
 	MOVQ DI, results+24(FP)
 
-over1075:
-	JMP done783
+over1152:
+	JMP done845
 
-narrower1072:
+narrower1149:
 	CMPQ (SP), $0x00000008
-	JLE  one1162
+	JLE  one1244
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	MOVQ DX, 8(SP)
@@ -40279,27 +41944,29 @@ narrower1072:
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1165
+	JGE  over1247
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1163:
+result1245:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1166
+	JGT  many1248
 
-few1167:
+few1249:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty1169
+	JGE     empty1251
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1170
+	JNE     rounded1252
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1171
+	JEQ     none1253
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1254
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -40310,9 +41977,145 @@ few1167:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1173
+	JGE     rows1256
 
-row1172:
+row1255:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPMOVZXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1255
+
+rows1256:
+	CMPQ R11, SI
+	JGE  rows1258
+
+row1257:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1258
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1258
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1258
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPMOVZXBD    (R8)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    8(R9)(R12*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1257
+
+rows1258:
+	JMP summed1250
+
+zeros1254:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1260
+
+row1259:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40351,13 +42154,13 @@ row1172:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1172
+	JLT          row1259
 
-rows1173:
+rows1260:
 	CMPQ R11, SI
-	JGE  rows1175
+	JGE  rows1262
 
-row1174:
+row1261:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -40385,7 +42188,7 @@ row1174:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1175
+	JGE          rows1262
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -40413,7 +42216,7 @@ row1174:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1175
+	JGE          rows1262
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -40441,7 +42244,7 @@ row1174:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1175
+	JGE          rows1262
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -40469,23 +42272,23 @@ row1174:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1174
+	JLT          row1261
 
-rows1175:
-	JMP summed1168
+rows1262:
+	JMP summed1250
 
-none1171:
+none1253:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1176
+	JEQ     zeros1263
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1178
+	JGE     rows1265
 
-row1177:
+row1264:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40509,13 +42312,13 @@ row1177:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1177
+	JLT          row1264
 
-rows1178:
+rows1265:
 	CMPQ R10, SI
-	JGE  rows1180
+	JGE  rows1267
 
-row1179:
+row1266:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40532,7 +42335,7 @@ row1179:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1180
+	JGE          rows1267
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40549,7 +42352,7 @@ row1179:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1180
+	JGE          rows1267
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40566,7 +42369,7 @@ row1179:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1180
+	JGE          rows1267
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40583,21 +42386,21 @@ row1179:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1179
+	JLT          row1266
 
-rows1180:
-	JMP summed1168
+rows1267:
+	JMP summed1250
 
-zeros1176:
+zeros1263:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1182
+	JGE     rows1269
 
-row1181:
+row1268:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40632,13 +42435,13 @@ row1181:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1181
+	JLT          row1268
 
-rows1182:
+rows1269:
 	CMPQ R10, SI
-	JGE  rows1184
+	JGE  rows1271
 
-row1183:
+row1270:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40662,7 +42465,7 @@ row1183:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1184
+	JGE          rows1271
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40686,7 +42489,7 @@ row1183:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1184
+	JGE          rows1271
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40710,7 +42513,7 @@ row1183:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1184
+	JGE          rows1271
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40734,44 +42537,44 @@ row1183:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1183
+	JLT          row1270
 
-rows1184:
-summed1168:
-summed1185:
+rows1271:
+summed1250:
+summed1272:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1188
+	JNE  special1275
 
-final1186:
+final1273:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1190
+	JNE     around1277
 	VMOVDQU Y0, (DX)
 
-stored1189:
+stored1276:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1192
+	JNE     around1279
 	MOVQ    8(SP), BX
 	VMOVDQU Y1, 32(DX)(BX*4)
 
-stored1191:
-stored1187:
+stored1278:
+stored1274:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1163
-	JMP  over1165
+	JLT  result1245
+	JMP  over1247
 
-many1166:
+many1248:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1164
-	JMP   few1167
+	JEQ   tooMany1246
+	JMP   few1249
 
-rounded1170:
+rounded1252:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1193
+	JEQ     skip1280
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1194
+	JEQ     none1281
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -40782,9 +42585,9 @@ rounded1170:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1196
+	JGE     rows1283
 
-row1195:
+row1282:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40814,14 +42617,14 @@ row1195:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1197
+	JCC          other1284
 	VMOVD        X4, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1197
+	JCC          other1284
 
-done1198:
+done1285:
 	VPMOVZXBD    (R8)(R12*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -40843,13 +42646,13 @@ done1198:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1195
+	JLT          row1282
 
-rows1196:
+rows1283:
 	CMPQ R11, SI
-	JGE  rows1200
+	JGE  rows1287
 
-row1199:
+row1286:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -40869,14 +42672,14 @@ row1199:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1201
+	JCC          other1288
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1201
+	JCC          other1288
 
-done1202:
+done1289:
 	VPMOVZXBD    (R8)(R12*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VSUBPS       Y4, Y5, Y5
@@ -40897,23 +42700,23 @@ done1202:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1199
+	JLT          row1286
 
-rows1200:
-	JMP summed1168
+rows1287:
+	JMP summed1250
 
-none1194:
+none1281:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1203
+	JEQ     zeros1290
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1205
+	JGE     rows1292
 
-row1204:
+row1291:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40931,9 +42734,9 @@ row1204:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1206
+	JCC          other1293
 
-done1207:
+done1294:
 	VPMOVZXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -40951,13 +42754,13 @@ done1207:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1204
+	JLT          row1291
 
-rows1205:
+rows1292:
 	CMPQ R10, SI
-	JGE  rows1209
+	JGE  rows1296
 
-row1208:
+row1295:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40969,9 +42772,9 @@ row1208:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1210
+	JCC          other1297
 
-done1211:
+done1298:
 	VPMOVZXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y3, Y2, Y2
@@ -40988,21 +42791,21 @@ done1211:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1208
+	JLT          row1295
 
-rows1209:
-	JMP summed1168
+rows1296:
+	JMP summed1250
 
-zeros1203:
+zeros1290:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1213
+	JGE     rows1300
 
-row1212:
+row1299:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41029,14 +42832,14 @@ row1212:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1214
+	JCC          other1301
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1214
+	JCC          other1301
 
-done1215:
+done1302:
 	VPMOVZXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -41056,13 +42859,13 @@ done1215:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1212
+	JLT          row1299
 
-rows1213:
+rows1300:
 	CMPQ R10, SI
-	JGE  rows1217
+	JGE  rows1304
 
-row1216:
+row1303:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41079,14 +42882,14 @@ row1216:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1218
+	JCC          other1305
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1218
+	JCC          other1305
 
-done1219:
+done1306:
 	VPMOVZXBD    (R8)(R11*1), Y2
 	VCVTDQ2PS    Y2, Y2
 	VSUBPS       Y4, Y2, Y2
@@ -41105,16 +42908,16 @@ done1219:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1216
+	JLT          row1303
 
-rows1217:
-	JMP summed1168
+rows1304:
+	JMP summed1250
 
-skip1193:
+skip1280:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1220
+	JEQ     skip1307
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1221
+	JEQ     none1308
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -41125,9 +42928,9 @@ skip1193:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1223
+	JGE     rows1310
 
-row1222:
+row1309:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41171,13 +42974,13 @@ row1222:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1222
+	JLT          row1309
 
-rows1223:
+rows1310:
 	CMPQ R11, SI
-	JGE  rows1225
+	JGE  rows1312
 
-row1224:
+row1311:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X2
@@ -41210,23 +43013,23 @@ row1224:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1224
+	JLT          row1311
 
-rows1225:
-	JMP summed1168
+rows1312:
+	JMP summed1250
 
-none1221:
+none1308:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1226
+	JEQ     zeros1313
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1228
+	JGE     rows1315
 
-row1227:
+row1314:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41254,13 +43057,13 @@ row1227:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1227
+	JLT          row1314
 
-rows1228:
+rows1315:
 	CMPQ R10, SI
-	JGE  rows1230
+	JGE  rows1317
 
-row1229:
+row1316:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41281,21 +43084,21 @@ row1229:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1229
+	JLT          row1316
 
-rows1230:
-	JMP summed1168
+rows1317:
+	JMP summed1250
 
-zeros1226:
+zeros1313:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1232
+	JGE     rows1319
 
-row1231:
+row1318:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41334,13 +43137,13 @@ row1231:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1231
+	JLT          row1318
 
-rows1232:
+rows1319:
 	CMPQ R10, SI
-	JGE  rows1234
+	JGE  rows1321
 
-row1233:
+row1320:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41368,36 +43171,36 @@ row1233:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1233
+	JLT          row1320
 
-rows1234:
-	JMP summed1168
+rows1321:
+	JMP summed1250
 
-skip1220:
-	JMP summed1168
+skip1307:
+	JMP summed1250
 
-around1190:
+around1277:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1189
+	JMP      stored1276
 
-around1192:
+around1279:
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored1191
+	JMP      stored1278
 
-special1188:
+special1275:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1235
+	JEQ     narrow1322
 	VMOVUPS Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored1187
+	JMP     stored1274
 
-narrow1235:
+narrow1322:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1236
+	JEQ          skip1323
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1237
+	JEQ          empty1324
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -41405,12 +43208,12 @@ narrow1235:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty1237:
-skip1236:
+empty1324:
+skip1323:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1238
+	JEQ       skip1325
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1239
+	JEQ       skip1326
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -41419,7 +43222,7 @@ skip1236:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip1239:
+skip1326:
 	VPSRLD       $0x10, Y0, Y2
 	VPAND        all32_1<>+0(SB), Y2, Y2
 	VPADDD       Y0, Y2, Y2
@@ -41430,10 +43233,10 @@ skip1239:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKUSDW    X2, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around1241
+	JNE          around1328
 	VMOVDQU      X0, (DX)
 
-stored1240:
+stored1327:
 	VPSRLD       $0x10, Y1, Y0
 	VPAND        all32_1<>+0(SB), Y0, Y0
 	VPADDD       Y1, Y0, Y0
@@ -41444,56 +43247,56 @@ stored1240:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around1243
+	JNE          around1330
 	MOVQ         8(SP), BX
 	VMOVDQU      X0, 16(DX)(BX*2)
 
-stored1242:
-	JMP stored1187
+stored1329:
+	JMP stored1274
 
-skip1238:
+skip1325:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1244
+	JEQ       skip1331
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1245
+	JEQ       skip1332
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 16(DX)(BX*2), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip1245:
+skip1332:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1247
+	JNE       around1334
 	VMOVDQU   X0, (DX)
 
-stored1246:
+stored1333:
 	VCVTPS2PH $0x00, Y1, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1249
+	JNE       around1336
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 16(DX)(BX*2)
 
-stored1248:
-	JMP stored1187
+stored1335:
+	JMP stored1274
 
-skip1244:
+skip1331:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1250
+	JEQ     skip1337
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	MOVQ    8(SP), BX
 	VMOVUPS 32(DX)(BX*4), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip1250:
-	JMP final1186
+skip1337:
+	JMP final1273
 
-empty1169:
-	JMP summed1185
+empty1251:
+	JMP summed1272
 
-other1197:
+other1284:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -41522,9 +43325,9 @@ other1197:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1198
+	JMP       done1285
 
-other1201:
+other1288:
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS Y5, Y6, Y3, Y3
@@ -41553,9 +43356,9 @@ other1201:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1202
+	JMP       done1289
 
-other1206:
+other1293:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -41580,9 +43383,9 @@ other1206:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1207
+	JMP       done1294
 
-other1210:
+other1297:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y2, Y4, Y3, Y2
@@ -41607,9 +43410,9 @@ other1210:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1211
+	JMP       done1298
 
-other1214:
+other1301:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -41636,9 +43439,9 @@ other1214:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1215
+	JMP       done1302
 
-other1218:
+other1305:
 	VCMPPS    $0x03, Y3, Y3, Y2
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y2, Y5, Y3, Y2
@@ -41665,72 +43468,74 @@ other1218:
 	VADDPS    Y2, Y1, Y1
 	VXORPS    Y3, Y3, Y3
 	VXORPS    Y2, Y2, Y2
-	JMP       done1219
+	JMP       done1306
 
-around1241:
+around1328:
 	VMOVNTDQ X0, (DX)
-	JMP      stored1240
+	JMP      stored1327
 
-around1243:
+around1330:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored1242
+	JMP      stored1329
 
-around1247:
+around1334:
 	VMOVNTDQ X0, (DX)
-	JMP      stored1246
+	JMP      stored1333
 
-around1249:
+around1336:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored1248
+	JMP      stored1335
 
-tooMany1164:
+tooMany1246:
 	MOVQ DI, results+24(FP)
 
-over1165:
-	JMP done783
+over1247:
+	JMP done845
 
-one1162:
+one1244:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few1251
+	JLT  few1338
 
-tile1160:
+tile1242:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide1256
+	JNE    wide1343
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip1257
+	JEQ    skip1344
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip1257:
-wide1256:
+skip1344:
+wide1343:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1255
+	JGE  over1342
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1253:
+result1340:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1258
+	JGT  many1345
 
-few1259:
+few1346:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty1261
+	JGE     empty1348
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1262
+	JNE     rounded1349
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1263
+	JEQ     none1350
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1351
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -41741,9 +43546,184 @@ few1259:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1265
+	JGE     rows1353
 
-row1264:
+row1352:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   7(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1352
+
+rows1353:
+	CMPQ R11, SI
+	JGE  rows1355
+
+row1354:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows1355
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPMOVZXBD    (R9)(R12*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1354
+
+rows1355:
+	JMP summed1347
+
+zeros1351:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1357
+
+row1356:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41776,13 +43756,13 @@ row1264:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1264
+	JLT          row1356
 
-rows1265:
+rows1357:
 	CMPQ R11, SI
-	JGE  rows1267
+	JGE  rows1359
 
-row1266:
+row1358:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41804,7 +43784,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41826,7 +43806,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41848,7 +43828,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41870,7 +43850,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41892,7 +43872,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41914,7 +43894,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41936,7 +43916,7 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1267
+	JGE          rows1359
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -41958,23 +43938,23 @@ row1266:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1266
+	JLT          row1358
 
-rows1267:
-	JMP summed1260
+rows1359:
+	JMP summed1347
 
-none1263:
+none1350:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1268
+	JEQ     zeros1360
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1270
+	JGE     rows1362
 
-row1269:
+row1361:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41994,13 +43974,13 @@ row1269:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1269
+	JLT          row1361
 
-rows1270:
+rows1362:
 	CMPQ R10, SI
-	JGE  rows1272
+	JGE  rows1364
 
-row1271:
+row1363:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42013,7 +43993,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42026,7 +44006,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42039,7 +44019,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42052,7 +44032,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42065,7 +44045,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42078,7 +44058,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42091,7 +44071,7 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1272
+	JGE          rows1364
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42104,21 +44084,21 @@ row1271:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1271
+	JLT          row1363
 
-rows1272:
-	JMP summed1260
+rows1364:
+	JMP summed1347
 
-zeros1268:
+zeros1360:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1274
+	JGE     rows1366
 
-row1273:
+row1365:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42148,13 +44128,13 @@ row1273:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1273
+	JLT          row1365
 
-rows1274:
+rows1366:
 	CMPQ R10, SI
-	JGE  rows1276
+	JGE  rows1368
 
-row1275:
+row1367:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42173,7 +44153,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42192,7 +44172,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42211,7 +44191,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42230,7 +44210,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42249,7 +44229,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42268,7 +44248,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42287,7 +44267,7 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1276
+	JGE          rows1368
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42306,38 +44286,38 @@ row1275:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1275
+	JLT          row1367
 
-rows1276:
-summed1260:
-summed1277:
+rows1368:
+summed1347:
+summed1369:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1280
+	JNE  special1372
 
-final1278:
+final1370:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1282
+	JNE     around1374
 	VMOVDQU Y0, (DX)
 
-stored1281:
-stored1279:
+stored1373:
+stored1371:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1253
-	JMP  over1255
+	JLT  result1340
+	JMP  over1342
 
-many1258:
+many1345:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1254
-	JMP   few1259
+	JEQ   tooMany1341
+	JMP   few1346
 
-rounded1262:
+rounded1349:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1283
+	JEQ     skip1375
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1284
+	JEQ     none1376
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -42348,9 +44328,9 @@ rounded1262:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1286
+	JGE     rows1378
 
-row1285:
+row1377:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42380,14 +44360,14 @@ row1285:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1287
+	JCC          other1379
 	VMOVD        X3, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1287
+	JCC          other1379
 
-done1288:
+done1380:
 	VPMOVZXBD    (R9)(R12*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
@@ -42400,13 +44380,13 @@ done1288:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1285
+	JLT          row1377
 
-rows1286:
+rows1378:
 	CMPQ R11, SI
-	JGE  rows1290
+	JGE  rows1382
 
-row1289:
+row1381:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -42426,14 +44406,14 @@ row1289:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1291
+	JCC          other1383
 	VMOVD        X3, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1291
+	JCC          other1383
 
-done1292:
+done1384:
 	VPMOVZXBD    (R9)(R12*1), Y4
 	VCVTDQ2PS    Y4, Y4
 	VSUBPS       Y3, Y4, Y4
@@ -42445,23 +44425,23 @@ done1292:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1289
+	JLT          row1381
 
-rows1290:
-	JMP summed1260
+rows1382:
+	JMP summed1347
 
-none1284:
+none1376:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1293
+	JEQ     zeros1385
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1295
+	JGE     rows1387
 
-row1294:
+row1386:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42479,9 +44459,9 @@ row1294:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1296
+	JCC          other1388
 
-done1297:
+done1389:
 	VPMOVZXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y2, Y1, Y1
@@ -42492,13 +44472,13 @@ done1297:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1294
+	JLT          row1386
 
-rows1295:
+rows1387:
 	CMPQ R10, SI
-	JGE  rows1299
+	JGE  rows1391
 
-row1298:
+row1390:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42510,9 +44490,9 @@ row1298:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1300
+	JCC          other1392
 
-done1301:
+done1393:
 	VPMOVZXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y2, Y1, Y1
@@ -42522,21 +44502,21 @@ done1301:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1298
+	JLT          row1390
 
-rows1299:
-	JMP summed1260
+rows1391:
+	JMP summed1347
 
-zeros1293:
+zeros1385:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1303
+	JGE     rows1395
 
-row1302:
+row1394:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42563,14 +44543,14 @@ row1302:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1304
+	JCC          other1396
 	VMOVD        X3, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1304
+	JCC          other1396
 
-done1305:
+done1397:
 	VPMOVZXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VSUBPS       Y3, Y1, Y1
@@ -42582,13 +44562,13 @@ done1305:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1302
+	JLT          row1394
 
-rows1303:
+rows1395:
 	CMPQ R10, SI
-	JGE  rows1307
+	JGE  rows1399
 
-row1306:
+row1398:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42605,14 +44585,14 @@ row1306:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1308
+	JCC          other1400
 	VMOVD        X3, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1308
+	JCC          other1400
 
-done1309:
+done1401:
 	VPMOVZXBD    (R9)(R11*1), Y1
 	VCVTDQ2PS    Y1, Y1
 	VSUBPS       Y3, Y1, Y1
@@ -42623,16 +44603,16 @@ done1309:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1306
+	JLT          row1398
 
-rows1307:
-	JMP summed1260
+rows1399:
+	JMP summed1347
 
-skip1283:
+skip1375:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1310
+	JEQ     skip1402
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1311
+	JEQ     none1403
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -42643,9 +44623,9 @@ skip1283:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1313
+	JGE     rows1405
 
-row1312:
+row1404:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42681,13 +44661,13 @@ row1312:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1312
+	JLT          row1404
 
-rows1313:
+rows1405:
 	CMPQ R11, SI
-	JGE  rows1315
+	JGE  rows1407
 
-row1314:
+row1406:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -42712,23 +44692,23 @@ row1314:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1314
+	JLT          row1406
 
-rows1315:
-	JMP summed1260
+rows1407:
+	JMP summed1347
 
-none1311:
+none1403:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1316
+	JEQ     zeros1408
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1318
+	JGE     rows1410
 
-row1317:
+row1409:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42750,13 +44730,13 @@ row1317:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1317
+	JLT          row1409
 
-rows1318:
+rows1410:
 	CMPQ R10, SI
-	JGE  rows1320
+	JGE  rows1412
 
-row1319:
+row1411:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42771,21 +44751,21 @@ row1319:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1319
+	JLT          row1411
 
-rows1320:
-	JMP summed1260
+rows1412:
+	JMP summed1347
 
-zeros1316:
+zeros1408:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1322
+	JGE     rows1414
 
-row1321:
+row1413:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42817,13 +44797,13 @@ row1321:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1321
+	JLT          row1413
 
-rows1322:
+rows1414:
 	CMPQ R10, SI
-	JGE  rows1324
+	JGE  rows1416
 
-row1323:
+row1415:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42844,42 +44824,42 @@ row1323:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1323
+	JLT          row1415
 
-rows1324:
-	JMP summed1260
+rows1416:
+	JMP summed1347
 
-skip1310:
-	JMP summed1260
+skip1402:
+	JMP summed1347
 
-around1282:
+around1374:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1281
+	JMP      stored1373
 
-special1280:
+special1372:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1325
+	JEQ     narrow1417
 	VMOVUPS Y0, (DX)
-	JMP     stored1279
+	JMP     stored1371
 
-narrow1325:
+narrow1417:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1326
+	JEQ          skip1418
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1327
+	JEQ          empty1419
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty1327:
-skip1326:
+empty1419:
+skip1418:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1328
+	JEQ          skip1420
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1329
+	JEQ          skip1421
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -42892,7 +44872,7 @@ skip1326:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip1329:
+skip1421:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -42903,17 +44883,17 @@ skip1329:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around1331
+	JNE          around1423
 	VMOVDQU      X0, (DX)
 
-stored1330:
-	JMP stored1279
+stored1422:
+	JMP stored1371
 
-skip1328:
+skip1420:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1332
+	JEQ          skip1424
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1333
+	JEQ          skip1425
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -42925,18 +44905,18 @@ skip1328:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip1333:
+skip1425:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1335
+	JNE       around1427
 	VMOVDQU   X0, (DX)
 
-stored1334:
-	JMP stored1279
+stored1426:
+	JMP stored1371
 
-skip1332:
+skip1424:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1336
+	JEQ          skip1428
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -42948,26 +44928,26 @@ skip1332:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip1336:
-	JMP final1278
+skip1428:
+	JMP final1370
 
-empty1261:
+empty1348:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1277
+	JNE     summed1369
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1337
+	JNE     narrow1429
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1338
+	JNE     around1430
 	VMOVDQU Y0, (DX)
-	JMP     stored1279
+	JMP     stored1371
 
-narrow1337:
+narrow1429:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1339
+	JNE     around1431
 	VMOVDQU X0, (DX)
-	JMP     stored1279
+	JMP     stored1371
 
-other1287:
+other1379:
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y4, Y5, Y2, Y2
@@ -42985,9 +44965,9 @@ other1287:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1288
+	JMP       done1380
 
-other1291:
+other1383:
 	VCMPPS    $0x03, Y2, Y2, Y4
 	VMOVUPS   all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS Y4, Y5, Y2, Y2
@@ -43005,9 +44985,9 @@ other1291:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1292
+	JMP       done1384
 
-other1296:
+other1388:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS Y1, Y3, Y2, Y1
@@ -43023,9 +45003,9 @@ other1296:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1297
+	JMP       done1389
 
-other1300:
+other1392:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS Y1, Y3, Y2, Y1
@@ -43041,9 +45021,9 @@ other1300:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1301
+	JMP       done1393
 
-other1304:
+other1396:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y1, Y4, Y2, Y1
@@ -43060,9 +45040,9 @@ other1304:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1305
+	JMP       done1397
 
-other1308:
+other1400:
 	VCMPPS    $0x03, Y2, Y2, Y1
 	VMOVUPS   all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS Y1, Y4, Y2, Y1
@@ -43079,35 +45059,35 @@ other1308:
 	VADDPS    Y1, Y0, Y0
 	VXORPS    Y2, Y2, Y2
 	VXORPS    Y1, Y1, Y1
-	JMP       done1309
+	JMP       done1401
 
-around1331:
+around1423:
 	VMOVNTDQ X0, (DX)
-	JMP      stored1330
+	JMP      stored1422
 
-around1335:
+around1427:
 	VMOVNTDQ X0, (DX)
-	JMP      stored1334
+	JMP      stored1426
 
-around1338:
+around1430:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1279
+	JMP      stored1371
 
-around1339:
+around1431:
 	VMOVNTDQ X0, (DX)
-	JMP      stored1279
+	JMP      stored1371
 
-tooMany1254:
+tooMany1341:
 	MOVQ DI, results+24(FP)
 
-over1255:
+over1342:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile1160
-	JMP  done1252
+	JNE  tile1242
+	JMP  done1339
 
-few1251:
+few1338:
 	MOVQ         DX, 8(SP)
 	LEAQ         (R8)(DX*1), R9
 	VMOVQ        (SP), X0
@@ -43136,36 +45116,38 @@ few1251:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JNE          wide1343
+	JNE          wide1435
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip1344
+	JEQ          skip1436
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip1344:
-wide1343:
+skip1436:
+wide1435:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1342
+	JGE  over1434
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1340:
+result1432:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many1345
+	JGT  many1437
 
-few1346:
+few1438:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty1348
+	JGE     empty1440
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1349
+	JNE     rounded1441
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1350
+	JEQ     none1442
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1443
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -43176,9 +45158,220 @@ few1346:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1352
+	JGE     rows1445
 
-row1351:
+row1444:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1446
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1447:
+	VMULPS     Y6, Y7, Y7
+	VMULPS     Y7, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 7(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row1444
+
+rows1445:
+	CMPQ R10, SI
+	JGE  rows1449
+
+row1448:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1450
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1451:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1452
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1453:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1454
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1455:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1456
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1457:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1458
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1459:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1460
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1461:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1462
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1463:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows1449
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first1464
+	VPMOVZXBD    (R9)(R11*1), Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded1465:
+	VMULPS Y6, Y7, Y7
+	VMULPS Y7, Y5, Y5
+	VADDPS Y5, Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row1448
+
+rows1449:
+	JMP summed1439
+
+zeros1443:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1467
+
+row1466:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43203,11 +45396,11 @@ row1351:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1353
+	JLT          first1468
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1354:
+loaded1469:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VMULPS     Y8, Y5, Y5
@@ -43215,13 +45408,13 @@ loaded1354:
 	PREFETCHT0 7(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row1351
+	JLT        row1466
 
-rows1352:
+rows1467:
 	CMPQ R10, SI
-	JGE  rows1356
+	JGE  rows1471
 
-row1355:
+row1470:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43236,18 +45429,18 @@ row1355:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1357
+	JLT          first1472
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1358:
+loaded1473:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43262,18 +45455,18 @@ loaded1358:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1359
+	JLT          first1474
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1360:
+loaded1475:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43288,18 +45481,18 @@ loaded1360:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1361
+	JLT          first1476
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1362:
+loaded1477:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43314,18 +45507,18 @@ loaded1362:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1363
+	JLT          first1478
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1364:
+loaded1479:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43340,18 +45533,18 @@ loaded1364:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1365
+	JLT          first1480
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1366:
+loaded1481:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43366,18 +45559,18 @@ loaded1366:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1367
+	JLT          first1482
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1368:
+loaded1483:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43392,18 +45585,18 @@ loaded1368:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1369
+	JLT          first1484
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1370:
+loaded1485:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1356
+	JGE          rows1471
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -43418,34 +45611,34 @@ loaded1370:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1371
+	JLT          first1486
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1372:
+loaded1487:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VMULPS Y8, Y5, Y5
 	VADDPS Y5, Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row1355
+	JLT    row1470
 
-rows1356:
-	JMP summed1347
+rows1471:
+	JMP summed1439
 
-none1350:
+none1442:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1373
+	JEQ     zeros1488
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1375
+	JGE     rows1490
 
-row1374:
+row1489:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -43459,23 +45652,23 @@ row1374:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1376
+	JLT          first1491
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1377:
+loaded1492:
 	VMULPS     Y5, Y6, Y6
 	VADDPS     Y6, Y0, Y0
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row1374
+	JLT        row1489
 
-rows1375:
+rows1490:
 	CMPQ R8, SI
-	JGE  rows1379
+	JGE  rows1494
 
-row1378:
+row1493:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43483,16 +45676,16 @@ row1378:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1380
+	JLT          first1495
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1381:
+loaded1496:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43500,16 +45693,16 @@ loaded1381:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1382
+	JLT          first1497
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1383:
+loaded1498:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43517,16 +45710,16 @@ loaded1383:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1384
+	JLT          first1499
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1385:
+loaded1500:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43534,16 +45727,16 @@ loaded1385:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1386
+	JLT          first1501
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1387:
+loaded1502:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43551,16 +45744,16 @@ loaded1387:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1388
+	JLT          first1503
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1389:
+loaded1504:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43568,16 +45761,16 @@ loaded1389:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1390
+	JLT          first1505
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1391:
+loaded1506:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43585,16 +45778,16 @@ loaded1391:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1392
+	JLT          first1507
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1393:
+loaded1508:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1379
+	JGE          rows1494
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43602,30 +45795,30 @@ loaded1393:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1394
+	JLT          first1509
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1395:
+loaded1510:
 	VMULPS Y5, Y6, Y6
 	VADDPS Y6, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row1378
+	JLT    row1493
 
-rows1379:
-	JMP summed1347
+rows1494:
+	JMP summed1439
 
-zeros1373:
+zeros1488:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1397
+	JGE     rows1512
 
-row1396:
+row1511:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -43648,24 +45841,24 @@ row1396:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1398
+	JLT          first1513
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1399:
+loaded1514:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VADDPS     Y7, Y0, Y0
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row1396
+	JLT        row1511
 
-rows1397:
+rows1512:
 	CMPQ R8, SI
-	JGE  rows1401
+	JGE  rows1516
 
-row1400:
+row1515:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43678,17 +45871,17 @@ row1400:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1402
+	JLT          first1517
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1403:
+loaded1518:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43701,17 +45894,17 @@ loaded1403:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1404
+	JLT          first1519
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1405:
+loaded1520:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43724,17 +45917,17 @@ loaded1405:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1406
+	JLT          first1521
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1407:
+loaded1522:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43747,17 +45940,17 @@ loaded1407:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1408
+	JLT          first1523
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1409:
+loaded1524:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43770,17 +45963,17 @@ loaded1409:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1410
+	JLT          first1525
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1411:
+loaded1526:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43793,17 +45986,17 @@ loaded1411:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1412
+	JLT          first1527
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1413:
+loaded1528:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43816,17 +46009,17 @@ loaded1413:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1414
+	JLT          first1529
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1415:
+loaded1530:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1401
+	JGE          rows1516
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -43839,65 +46032,65 @@ loaded1415:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1416
+	JLT          first1531
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1417:
+loaded1532:
 	VSUBPS Y6, Y7, Y7
 	VMULPS Y5, Y7, Y7
 	VADDPS Y7, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row1400
+	JLT    row1515
 
-rows1401:
-summed1347:
-summed1418:
+rows1516:
+summed1439:
+summed1533:
 	VPERMPS Y0, Y2, Y0
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special1421
+	JNE     special1536
 
-final1419:
+final1534:
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less1422
+	JEQ          less1537
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less1422:
+less1537:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less1423
+	JEQ     less1538
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less1423:
+less1538:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less1424
+	JEQ     less1539
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less1424:
-stored1420:
+less1539:
+stored1535:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1340
-	JMP  over1342
+	JLT  result1432
+	JMP  over1434
 
-many1345:
+many1437:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1341
-	JMP   few1346
+	JEQ   tooMany1433
+	JMP   few1438
 
-rounded1349:
+rounded1441:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1425
+	JEQ     skip1540
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1426
+	JEQ     none1541
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -43908,9 +46101,9 @@ rounded1349:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1428
+	JGE     rows1543
 
-row1427:
+row1542:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43940,20 +46133,20 @@ row1427:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1429
+	JCC          other1544
 	VMOVD        X7, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1429
+	JCC          other1544
 
-done1430:
+done1545:
 	CMPQ      R11, 16(SP)
-	JLT       first1431
+	JLT       first1546
 	VPMOVZXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded1432:
+loaded1547:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -43964,13 +46157,13 @@ loaded1432:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1427
+	JLT          row1542
 
-rows1428:
+rows1543:
 	CMPQ R10, SI
-	JGE  rows1434
+	JGE  rows1549
 
-row1433:
+row1548:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y5
@@ -43990,20 +46183,20 @@ row1433:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1435
+	JCC          other1550
 	VMOVD        X7, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1435
+	JCC          other1550
 
-done1436:
+done1551:
 	CMPQ      R11, 16(SP)
-	JLT       first1437
+	JLT       first1552
 	VPMOVZXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded1438:
+loaded1553:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -44013,23 +46206,23 @@ loaded1438:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1433
+	JLT          row1548
 
-rows1434:
-	JMP summed1347
+rows1549:
+	JMP summed1439
 
-none1426:
+none1541:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1439
+	JEQ     zeros1554
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1441
+	JGE     rows1556
 
-row1440:
+row1555:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -44047,15 +46240,15 @@ row1440:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1442
+	JCC          other1557
 
-done1443:
+done1558:
 	CMPQ      R10, 16(SP)
-	JLT       first1444
+	JLT       first1559
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1445:
+loaded1560:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -44064,13 +46257,13 @@ loaded1445:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1440
+	JLT          row1555
 
-rows1441:
+rows1556:
 	CMPQ R8, SI
-	JGE  rows1447
+	JGE  rows1562
 
-row1446:
+row1561:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -44082,15 +46275,15 @@ row1446:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1448
+	JCC          other1563
 
-done1449:
+done1564:
 	CMPQ      R10, 16(SP)
-	JLT       first1450
+	JLT       first1565
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1451:
+loaded1566:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -44098,21 +46291,21 @@ loaded1451:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1446
+	JLT          row1561
 
-rows1447:
-	JMP summed1347
+rows1562:
+	JMP summed1439
 
-zeros1439:
+zeros1554:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1453
+	JGE     rows1568
 
-row1452:
+row1567:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -44139,20 +46332,20 @@ row1452:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1454
+	JCC          other1569
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1454
+	JCC          other1569
 
-done1455:
+done1570:
 	CMPQ      R10, 16(SP)
-	JLT       first1456
+	JLT       first1571
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1457:
+loaded1572:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -44162,13 +46355,13 @@ loaded1457:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1452
+	JLT          row1567
 
-rows1453:
+rows1568:
 	CMPQ R8, SI
-	JGE  rows1459
+	JGE  rows1574
 
-row1458:
+row1573:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -44185,20 +46378,20 @@ row1458:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1460
+	JCC          other1575
 	VMOVD        X7, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other1460
+	JCC          other1575
 
-done1461:
+done1576:
 	CMPQ      R10, 16(SP)
-	JLT       first1462
+	JLT       first1577
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1463:
+loaded1578:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -44207,16 +46400,16 @@ loaded1463:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1458
+	JLT          row1573
 
-rows1459:
-	JMP summed1347
+rows1574:
+	JMP summed1439
 
-skip1425:
+skip1540:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1464
+	JEQ     skip1579
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1465
+	JEQ     none1580
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -44227,9 +46420,9 @@ skip1425:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1467
+	JGE     rows1582
 
-row1466:
+row1581:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44255,11 +46448,11 @@ row1466:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1468
+	JLT          first1583
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1469:
+loaded1584:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VCVTPS2PH  $0x00, Y8, X6
@@ -44269,13 +46462,13 @@ loaded1469:
 	PREFETCHT0 7(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row1466
+	JLT        row1581
 
-rows1467:
+rows1582:
 	CMPQ R10, SI
-	JGE  rows1471
+	JGE  rows1586
 
-row1470:
+row1585:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X5
@@ -44291,11 +46484,11 @@ row1470:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first1472
+	JLT          first1587
 	VPMOVZXBD    (R9)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded1473:
+loaded1588:
 	VSUBPS    Y7, Y8, Y8
 	VMULPS    Y6, Y8, Y8
 	VCVTPS2PH $0x00, Y8, X6
@@ -44304,23 +46497,23 @@ loaded1473:
 	VADDPS    Y5, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row1470
+	JLT       row1585
 
-rows1471:
-	JMP summed1347
+rows1586:
+	JMP summed1439
 
-none1465:
+none1580:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1474
+	JEQ     zeros1589
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1476
+	JGE     rows1591
 
-row1475:
+row1590:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -44334,11 +46527,11 @@ row1475:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1477
+	JLT          first1592
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1478:
+loaded1593:
 	VMULPS     Y5, Y6, Y6
 	VCVTPS2PH  $0x00, Y6, X5
 	VCVTPH2PS  X5, Y6
@@ -44346,13 +46539,13 @@ loaded1478:
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row1475
+	JLT        row1590
 
-rows1476:
+rows1591:
 	CMPQ R8, SI
-	JGE  rows1480
+	JGE  rows1595
 
-row1479:
+row1594:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -44360,32 +46553,32 @@ row1479:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first1481
+	JLT          first1596
 	VPMOVZXBD    (R9)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded1482:
+loaded1597:
 	VMULPS    Y5, Y6, Y6
 	VCVTPS2PH $0x00, Y6, X5
 	VCVTPH2PS X5, Y6
 	VADDPS    Y6, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row1479
+	JLT       row1594
 
-rows1480:
-	JMP summed1347
+rows1595:
+	JMP summed1439
 
-zeros1474:
+zeros1589:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1484
+	JGE     rows1599
 
-row1483:
+row1598:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -44408,11 +46601,11 @@ row1483:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1485
+	JLT          first1600
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1486:
+loaded1601:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VCVTPS2PH  $0x00, Y7, X5
@@ -44421,13 +46614,13 @@ loaded1486:
 	PREFETCHT0 7(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row1483
+	JLT        row1598
 
-rows1484:
+rows1599:
 	CMPQ R8, SI
-	JGE  rows1488
+	JGE  rows1603
 
-row1487:
+row1602:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -44440,11 +46633,11 @@ row1487:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first1489
+	JLT          first1604
 	VPMOVZXBD    (R9)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded1490:
+loaded1605:
 	VSUBPS    Y6, Y7, Y7
 	VMULPS    Y5, Y7, Y7
 	VCVTPS2PH $0x00, Y7, X5
@@ -44452,571 +46645,742 @@ loaded1490:
 	VADDPS    Y7, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row1487
+	JLT       row1602
 
-rows1488:
-	JMP summed1347
+rows1603:
+	JMP summed1439
 
-skip1464:
-	JMP summed1347
+skip1579:
+	JMP summed1439
 
-first1353:
+first1446:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1606:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1606
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1447
+
+first1450:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1607:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1607
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1451
+
+first1452:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1608:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1608
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1453
+
+first1454:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1609:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1609
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1455
+
+first1456:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1610:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1610
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1457
+
+first1458:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1611:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1611
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1459
+
+first1460:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1612:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1612
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1461
+
+first1462:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1613:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1613
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1463
+
+first1464:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x08, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte1614:
+	VPSRLDQ   $0x01, X7, X7
+	VPINSRB   $0x0f, (R9)(R11*1), X7, X7
+	INCQ      R11
+	CMPQ      R11, 24(SP)
+	JLT       byte1614
+	SUBQ      $0x08, R11
+	VPEXTRQ   $0x01, X7, 24(SP)
+	VPMOVZXBD 24(SP), Y7
+	VCVTDQ2PS Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       loaded1465
+
+first1468:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1491:
+byte1615:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1491
+	JLT       byte1615
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1354
+	JMP       loaded1469
 
-first1357:
+first1472:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1492:
+byte1616:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1492
+	JLT       byte1616
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1358
+	JMP       loaded1473
 
-first1359:
+first1474:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1493:
+byte1617:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1493
+	JLT       byte1617
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1360
+	JMP       loaded1475
 
-first1361:
+first1476:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1494:
+byte1618:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1494
+	JLT       byte1618
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1362
+	JMP       loaded1477
 
-first1363:
+first1478:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1495:
+byte1619:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1495
+	JLT       byte1619
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1364
+	JMP       loaded1479
 
-first1365:
+first1480:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1496:
+byte1620:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1496
+	JLT       byte1620
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1366
+	JMP       loaded1481
 
-first1367:
+first1482:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1497:
+byte1621:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1497
+	JLT       byte1621
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1368
+	JMP       loaded1483
 
-first1369:
+first1484:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1498:
+byte1622:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1498
+	JLT       byte1622
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1370
+	JMP       loaded1485
 
-first1371:
+first1486:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1499:
+byte1623:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1499
+	JLT       byte1623
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1372
+	JMP       loaded1487
 
-first1376:
+first1491:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1500:
+byte1624:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1500
+	JLT       byte1624
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1377
+	JMP       loaded1492
 
-first1380:
+first1495:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1501:
+byte1625:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1501
+	JLT       byte1625
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1381
+	JMP       loaded1496
 
-first1382:
+first1497:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1502:
+byte1626:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1502
+	JLT       byte1626
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1383
+	JMP       loaded1498
 
-first1384:
+first1499:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1503:
+byte1627:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1503
+	JLT       byte1627
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1385
+	JMP       loaded1500
 
-first1386:
+first1501:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1504:
+byte1628:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1504
+	JLT       byte1628
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1387
+	JMP       loaded1502
 
-first1388:
+first1503:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1505:
+byte1629:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1505
+	JLT       byte1629
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1389
+	JMP       loaded1504
 
-first1390:
+first1505:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1506:
+byte1630:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1506
+	JLT       byte1630
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1391
+	JMP       loaded1506
 
-first1392:
+first1507:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1507:
+byte1631:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1507
+	JLT       byte1631
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1393
+	JMP       loaded1508
 
-first1394:
+first1509:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1508:
+byte1632:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1508
+	JLT       byte1632
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1395
+	JMP       loaded1510
 
-first1398:
+first1513:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1509:
+byte1633:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1509
+	JLT       byte1633
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1399
+	JMP       loaded1514
 
-first1402:
+first1517:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1510:
+byte1634:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1510
+	JLT       byte1634
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1403
+	JMP       loaded1518
 
-first1404:
+first1519:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1511:
+byte1635:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1511
+	JLT       byte1635
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1405
+	JMP       loaded1520
 
-first1406:
+first1521:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1512:
+byte1636:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1512
+	JLT       byte1636
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1407
+	JMP       loaded1522
 
-first1408:
+first1523:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1513:
+byte1637:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1513
+	JLT       byte1637
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1409
+	JMP       loaded1524
 
-first1410:
+first1525:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1514:
+byte1638:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1514
+	JLT       byte1638
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1411
+	JMP       loaded1526
 
-first1412:
+first1527:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1515:
+byte1639:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1515
+	JLT       byte1639
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1413
+	JMP       loaded1528
 
-first1414:
+first1529:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1516:
+byte1640:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1516
+	JLT       byte1640
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1415
+	JMP       loaded1530
 
-first1416:
+first1531:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1517:
+byte1641:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1517
+	JLT       byte1641
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1417
+	JMP       loaded1532
 
-special1421:
+special1536:
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          narrow1518
+	JEQ          narrow1642
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less1519
+	JEQ          less1643
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less1519:
+less1643:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less1520
+	JEQ     less1644
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less1520:
+less1644:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less1521
+	JEQ     less1645
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less1521:
-	JMP stored1420
+less1645:
+	JMP stored1535
 
-narrow1518:
+narrow1642:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1522
+	JEQ          skip1646
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty1523
+	JEQ          empty1647
 	SHRQ         $0x03, R8
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty1523:
-skip1522:
+empty1647:
+skip1646:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1524
+	JEQ          skip1648
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1525
+	JEQ          skip1649
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -45034,7 +47398,7 @@ skip1522:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip1525:
+skip1649:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -45046,31 +47410,31 @@ skip1525:
 	VPACKUSDW    X5, X0, X0
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less1526
+	JEQ          less1650
 	VMOVLPS      X0, (BX)
 	VPSRLDQ      $0x08, X0, X0
 	ADDQ         $0x08, BX
 
-less1526:
+less1650:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less1527
+	JEQ     less1651
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less1527:
+less1651:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less1528
+	JEQ     less1652
 	VPEXTRW $0x00, X0, (BX)
 
-less1528:
-	JMP stored1420
+less1652:
+	JMP stored1535
 
-skip1524:
+skip1648:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1529
+	JEQ          skip1653
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1530
+	JEQ          skip1654
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -45087,33 +47451,33 @@ skip1524:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip1530:
+skip1654:
 	VCVTPS2PH $0x00, Y0, X0
 	LEAQ      (DX), BX
 	TESTQ     $0x00000004, (SP)
-	JEQ       less1531
+	JEQ       less1655
 	VMOVLPS   X0, (BX)
 	VPSRLDQ   $0x08, X0, X0
 	ADDQ      $0x08, BX
 
-less1531:
+less1655:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less1532
+	JEQ     less1656
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less1532:
+less1656:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less1533
+	JEQ     less1657
 	VPEXTRW $0x00, X0, (BX)
 
-less1533:
-	JMP stored1420
+less1657:
+	JMP stored1535
 
-skip1529:
+skip1653:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1534
+	JEQ          skip1658
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -45125,23 +47489,23 @@ skip1529:
 	VMASKMOVPS   (DX), Y1, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip1534:
-	JMP final1419
+skip1658:
+	JMP final1534
 
-empty1348:
-	JMP summed1418
+empty1440:
+	JMP summed1533
 
-other1429:
+other1544:
 	VCMPPS    $0x03, Y6, Y6, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y8, Y9, Y6, Y6
 	VMOVAPS   Y6, Y6
 	CMPQ      R11, 16(SP)
-	JLT       first1535
+	JLT       first1659
 	VPMOVZXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded1536:
+loaded1660:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -45153,38 +47517,38 @@ loaded1536:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1430
+	JMP    done1545
 
-first1431:
+first1546:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1537:
+byte1661:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1537
+	JLT       byte1661
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1432
+	JMP       loaded1547
 
-other1435:
+other1550:
 	VCMPPS    $0x03, Y6, Y6, Y8
 	VMOVUPS   all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS Y8, Y9, Y6, Y6
 	VMOVAPS   Y6, Y6
 	CMPQ      R11, 16(SP)
-	JLT       first1538
+	JLT       first1662
 	VPMOVZXBD (R9)(R11*1), Y8
 	VCVTDQ2PS Y8, Y8
 
-loaded1539:
+loaded1663:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -45196,38 +47560,38 @@ loaded1539:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1436
+	JMP    done1551
 
-first1437:
+first1552:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1540:
+byte1664:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1540
+	JLT       byte1664
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1438
+	JMP       loaded1553
 
-other1442:
+other1557:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y5, Y7, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first1541
+	JLT       first1665
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1542:
+loaded1666:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -45237,38 +47601,38 @@ loaded1542:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1443
+	JMP    done1558
 
-first1444:
+first1559:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1543:
+byte1667:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1543
+	JLT       byte1667
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1445
+	JMP       loaded1560
 
-other1448:
+other1563:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS Y5, Y7, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first1544
+	JLT       first1668
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1545:
+loaded1669:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -45278,38 +47642,38 @@ loaded1545:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1449
+	JMP    done1564
 
-first1450:
+first1565:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1546:
+byte1670:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1546
+	JLT       byte1670
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1451
+	JMP       loaded1566
 
-other1454:
+other1569:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y5, Y8, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first1547
+	JLT       first1671
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1548:
+loaded1672:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -45320,38 +47684,38 @@ loaded1548:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1455
+	JMP    done1570
 
-first1456:
+first1571:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1549:
+byte1673:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1549
+	JLT       byte1673
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1457
+	JMP       loaded1572
 
-other1460:
+other1575:
 	VCMPPS    $0x03, Y6, Y6, Y5
 	VMOVUPS   all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS Y5, Y8, Y6, Y5
 	VMOVAPS   Y5, Y6
 	CMPQ      R10, 16(SP)
-	JLT       first1550
+	JLT       first1674
 	VPMOVZXBD (R9)(R10*1), Y5
 	VCVTDQ2PS Y5, Y5
 
-loaded1551:
+loaded1675:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -45362,261 +47726,261 @@ loaded1551:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done1461
+	JMP    done1576
 
-first1462:
+first1577:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1552:
+byte1676:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1552
+	JLT       byte1676
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1463
+	JMP       loaded1578
 
-first1468:
+first1583:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1553:
+byte1677:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1553
+	JLT       byte1677
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1469
+	JMP       loaded1584
 
-first1472:
+first1587:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1554:
+byte1678:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1554
+	JLT       byte1678
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1473
+	JMP       loaded1588
 
-first1477:
+first1592:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1555:
+byte1679:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1555
+	JLT       byte1679
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1478
+	JMP       loaded1593
 
-first1481:
+first1596:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte1556:
+byte1680:
 	VPSRLDQ   $0x01, X6, X6
 	VPINSRB   $0x0f, (R9)(R10*1), X6, X6
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1556
+	JLT       byte1680
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X6, 24(SP)
 	VPMOVZXBD 24(SP), Y6
 	VCVTDQ2PS Y6, Y6
 	VMOVAPS   Y6, Y6
-	JMP       loaded1482
+	JMP       loaded1597
 
-first1485:
+first1600:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1557:
+byte1681:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1557
+	JLT       byte1681
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1486
+	JMP       loaded1601
 
-first1489:
+first1604:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte1558:
+byte1682:
 	VPSRLDQ   $0x01, X7, X7
 	VPINSRB   $0x0f, (R9)(R10*1), X7, X7
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1558
+	JLT       byte1682
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X7, 24(SP)
 	VPMOVZXBD 24(SP), Y7
 	VCVTDQ2PS Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       loaded1490
+	JMP       loaded1605
 
-first1535:
+first1659:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1559:
+byte1683:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1559
+	JLT       byte1683
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1536
+	JMP       loaded1660
 
-first1538:
+first1662:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte1560:
+byte1684:
 	VPSRLDQ   $0x01, X8, X8
 	VPINSRB   $0x0f, (R9)(R11*1), X8, X8
 	INCQ      R11
 	CMPQ      R11, 24(SP)
-	JLT       byte1560
+	JLT       byte1684
 	SUBQ      $0x08, R11
 	VPEXTRQ   $0x01, X8, 24(SP)
 	VPMOVZXBD 24(SP), Y8
 	VCVTDQ2PS Y8, Y8
 	VMOVAPS   Y8, Y8
-	JMP       loaded1539
+	JMP       loaded1663
 
-first1541:
+first1665:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1561:
+byte1685:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1561
+	JLT       byte1685
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1542
+	JMP       loaded1666
 
-first1544:
+first1668:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1562:
+byte1686:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1562
+	JLT       byte1686
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1545
+	JMP       loaded1669
 
-first1547:
+first1671:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1563:
+byte1687:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1563
+	JLT       byte1687
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1548
+	JMP       loaded1672
 
-first1550:
+first1674:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x08, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte1564:
+byte1688:
 	VPSRLDQ   $0x01, X5, X5
 	VPINSRB   $0x0f, (R9)(R10*1), X5, X5
 	INCQ      R10
 	CMPQ      R10, 24(SP)
-	JLT       byte1564
+	JLT       byte1688
 	SUBQ      $0x08, R10
 	VPEXTRQ   $0x01, X5, 24(SP)
 	VPMOVZXBD 24(SP), Y5
 	VCVTDQ2PS Y5, Y5
 	VMOVAPS   Y5, Y5
-	JMP       loaded1551
+	JMP       loaded1675
 
-tooMany1341:
+tooMany1433:
 	MOVQ DI, results+24(FP)
 
-over1342:
-done1252:
-done783:
+over1434:
+done1339:
+done845:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -45641,10 +48005,10 @@ TEXT ·sumCodesAVX2S4(SB), NOSPLIT, $40-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile1566:
+tile1690:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower1567
+	JLE     narrower1691
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -45654,19 +48018,19 @@ tile1566:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1570
+	JGE     over1694
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1568:
+result1692:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1571
+	JGT  many1695
 
-few1572:
+few1696:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -45676,11 +48040,13 @@ few1572:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty1574
+	JGE     empty1698
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1575
+	JNE     rounded1699
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1576
+	JEQ     none1700
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1701
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -45691,9 +48057,174 @@ few1572:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1578
+	JGE     rows1703
 
-row1577:
+row1702:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	VPBROADCASTD (R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPBROADCASTD 16(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPBROADCASTD 20(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPBROADCASTD 24(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPBROADCASTD 28(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1702
+
+rows1703:
+	CMPQ R11, SI
+	JGE  rows1705
+
+row1704:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	VPBROADCASTD (R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPBROADCASTD 16(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPBROADCASTD 20(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPBROADCASTD 24(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPBROADCASTD 28(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1704
+
+rows1705:
+	JMP summed1697
+
+zeros1701:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1707
+
+row1706:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -45784,13 +48315,13 @@ row1577:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1577
+	JLT          row1706
 
-rows1578:
+rows1707:
 	CMPQ R11, SI
-	JGE  rows1580
+	JGE  rows1709
 
-row1579:
+row1708:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -45870,23 +48401,23 @@ row1579:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1579
+	JLT          row1708
 
-rows1580:
-	JMP summed1573
+rows1709:
+	JMP summed1697
 
-none1576:
+none1700:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1581
+	JEQ     zeros1710
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1583
+	JGE     rows1712
 
-row1582:
+row1711:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -45950,13 +48481,13 @@ row1582:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1582
+	JLT          row1711
 
-rows1583:
+rows1712:
 	CMPQ R10, SI
-	JGE  rows1585
+	JGE  rows1714
 
-row1584:
+row1713:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46013,21 +48544,21 @@ row1584:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1584
+	JLT          row1713
 
-rows1585:
-	JMP summed1573
+rows1714:
+	JMP summed1697
 
-zeros1581:
+zeros1710:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1587
+	JGE     rows1716
 
-row1586:
+row1715:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46108,13 +48639,13 @@ row1586:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1586
+	JLT          row1715
 
-rows1587:
+rows1716:
 	CMPQ R10, SI
-	JGE  rows1589
+	JGE  rows1718
 
-row1588:
+row1717:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46184,17 +48715,17 @@ row1588:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1588
+	JLT          row1717
 
-rows1589:
-summed1573:
-summed1590:
+rows1718:
+summed1697:
+summed1719:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1593
+	JNE  special1722
 
-final1591:
+final1720:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1595
+	JNE     around1724
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -46205,25 +48736,25 @@ final1591:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored1594:
-stored1592:
+stored1723:
+stored1721:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1568
-	JMP  over1570
+	JLT  result1692
+	JMP  over1694
 
-many1571:
+many1695:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1569
-	JMP   few1572
+	JEQ   tooMany1693
+	JMP   few1696
 
-rounded1575:
+rounded1699:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1596
+	JEQ     skip1725
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1597
+	JEQ     none1726
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -46234,9 +48765,9 @@ rounded1575:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1599
+	JGE     rows1728
 
-row1598:
+row1727:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -46266,14 +48797,14 @@ row1598:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1600
+	JCC          other1729
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1600
+	JCC          other1729
 
-done1601:
+done1730:
 	VPBROADCASTD (R8)(R12*1), Y11
 	VPSLLVD      halves<>+0(SB), Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
@@ -46365,13 +48896,13 @@ done1601:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1598
+	JLT          row1727
 
-rows1599:
+rows1728:
 	CMPQ R11, SI
-	JGE  rows1603
+	JGE  rows1732
 
-row1602:
+row1731:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -46391,14 +48922,14 @@ row1602:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1604
+	JCC          other1733
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1604
+	JCC          other1733
 
-done1605:
+done1734:
 	VPBROADCASTD (R8)(R12*1), Y11
 	VPSLLVD      halves<>+0(SB), Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
@@ -46489,23 +49020,23 @@ done1605:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1602
+	JLT          row1731
 
-rows1603:
-	JMP summed1573
+rows1732:
+	JMP summed1697
 
-none1597:
+none1726:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1606
+	JEQ     zeros1735
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1608
+	JGE     rows1737
 
-row1607:
+row1736:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46523,9 +49054,9 @@ row1607:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1609
+	JCC          other1738
 
-done1610:
+done1739:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
@@ -46601,13 +49132,13 @@ done1610:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1607
+	JLT          row1736
 
-rows1608:
+rows1737:
 	CMPQ R10, SI
-	JGE  rows1612
+	JGE  rows1741
 
-row1611:
+row1740:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46619,9 +49150,9 @@ row1611:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1613
+	JCC          other1742
 
-done1614:
+done1743:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
@@ -46696,21 +49227,21 @@ done1614:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1611
+	JLT          row1740
 
-rows1612:
-	JMP summed1573
+rows1741:
+	JMP summed1697
 
-zeros1606:
+zeros1735:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1616
+	JGE     rows1745
 
-row1615:
+row1744:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46737,14 +49268,14 @@ row1615:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1617
+	JCC          other1746
 	VMOVD        X10, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1617
+	JCC          other1746
 
-done1618:
+done1747:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
@@ -46828,13 +49359,13 @@ done1618:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1615
+	JLT          row1744
 
-rows1616:
+rows1745:
 	CMPQ R10, SI
-	JGE  rows1620
+	JGE  rows1749
 
-row1619:
+row1748:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46851,14 +49382,14 @@ row1619:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1621
+	JCC          other1750
 	VMOVD        X10, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1621
+	JCC          other1750
 
-done1622:
+done1751:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
@@ -46941,16 +49472,16 @@ done1622:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1619
+	JLT          row1748
 
-rows1620:
-	JMP summed1573
+rows1749:
+	JMP summed1697
 
-skip1596:
+skip1725:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1623
+	JEQ     skip1752
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1624
+	JEQ     none1753
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -46961,9 +49492,9 @@ skip1596:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1626
+	JGE     rows1755
 
-row1625:
+row1754:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -47071,13 +49602,13 @@ row1625:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1625
+	JLT          row1754
 
-rows1626:
+rows1755:
 	CMPQ R11, SI
-	JGE  rows1628
+	JGE  rows1757
 
-row1627:
+row1756:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X8
@@ -47174,23 +49705,23 @@ row1627:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1627
+	JLT          row1756
 
-rows1628:
-	JMP summed1573
+rows1757:
+	JMP summed1697
 
-none1624:
+none1753:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1629
+	JEQ     zeros1758
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1631
+	JGE     rows1760
 
-row1630:
+row1759:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -47270,13 +49801,13 @@ row1630:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1630
+	JLT          row1759
 
-rows1631:
+rows1760:
 	CMPQ R10, SI
-	JGE  rows1633
+	JGE  rows1762
 
-row1632:
+row1761:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -47349,21 +49880,21 @@ row1632:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1632
+	JLT          row1761
 
-rows1633:
-	JMP summed1573
+rows1762:
+	JMP summed1697
 
-zeros1629:
+zeros1758:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1635
+	JGE     rows1764
 
-row1634:
+row1763:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -47460,13 +49991,13 @@ row1634:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1634
+	JLT          row1763
 
-rows1635:
+rows1764:
 	CMPQ R10, SI
-	JGE  rows1637
+	JGE  rows1766
 
-row1636:
+row1765:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -47552,15 +50083,15 @@ row1636:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1636
+	JLT          row1765
 
-rows1637:
-	JMP summed1573
+rows1766:
+	JMP summed1697
 
-skip1623:
-	JMP summed1573
+skip1752:
+	JMP summed1697
 
-around1595:
+around1724:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -47569,11 +50100,11 @@ around1595:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored1594
+	JMP      stored1723
 
-special1593:
+special1722:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1638
+	JEQ     narrow1767
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -47584,14 +50115,14 @@ special1593:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored1592
+	JMP     stored1721
 
-narrow1638:
+narrow1767:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1639
+	JEQ          skip1768
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1640
+	JEQ          empty1769
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -47605,12 +50136,12 @@ narrow1638:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty1640:
-skip1639:
+empty1769:
+skip1768:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1641
+	JEQ       skip1770
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1642
+	JEQ       skip1771
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -47638,7 +50169,7 @@ skip1639:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip1642:
+skip1771:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -47656,10 +50187,10 @@ skip1642:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1644
+	JNE       around1773
 	VMOVDQU   Y0, (DX)
 
-stored1643:
+stored1772:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -47677,10 +50208,10 @@ stored1643:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1646
+	JNE       around1775
 	VMOVDQU   Y0, 32(DX)
 
-stored1645:
+stored1774:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -47698,10 +50229,10 @@ stored1645:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1648
+	JNE       around1777
 	VMOVDQU   Y0, 64(DX)
 
-stored1647:
+stored1776:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -47719,18 +50250,18 @@ stored1647:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1650
+	JNE       around1779
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored1649:
-	JMP stored1592
+stored1778:
+	JMP stored1721
 
-skip1641:
+skip1770:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1651
+	JEQ       skip1780
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1652
+	JEQ       skip1781
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -47750,45 +50281,45 @@ skip1641:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip1652:
+skip1781:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1654
+	JNE       around1783
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1653:
+stored1782:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1656
+	JNE       around1785
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored1655:
+stored1784:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1658
+	JNE       around1787
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored1657:
+stored1786:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1660
+	JNE       around1789
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored1659:
-	JMP stored1592
+stored1788:
+	JMP stored1721
 
-skip1651:
+skip1780:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1661
+	JEQ     skip1790
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -47808,16 +50339,16 @@ skip1651:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip1661:
-	JMP final1591
+skip1790:
+	JMP final1720
 
-empty1574:
+empty1698:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1590
+	JNE     summed1719
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1662
+	JNE     narrow1791
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1663
+	JNE     around1792
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -47827,19 +50358,19 @@ empty1574:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored1592
+	JMP     stored1721
 
-narrow1662:
+narrow1791:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1664
+	JNE     around1793
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored1592
+	JMP     stored1721
 
-other1600:
+other1729:
 	VCMPPS       $0x03, Y9, Y9, Y11
 	VMOVUPS      all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS    Y11, Y12, Y9, Y9
@@ -47950,9 +50481,9 @@ other1600:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1601
+	JMP          done1730
 
-other1604:
+other1733:
 	VCMPPS       $0x03, Y9, Y9, Y11
 	VMOVUPS      all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS    Y11, Y12, Y9, Y9
@@ -48063,9 +50594,9 @@ other1604:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1605
+	JMP          done1734
 
-other1609:
+other1738:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y8, Y10, Y9, Y8
@@ -48160,9 +50691,9 @@ other1609:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1610
+	JMP          done1739
 
-other1613:
+other1742:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y8, Y10, Y9, Y8
@@ -48257,9 +50788,9 @@ other1613:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1614
+	JMP          done1743
 
-other1617:
+other1746:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS    Y8, Y11, Y9, Y8
@@ -48362,9 +50893,9 @@ other1617:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1618
+	JMP          done1747
 
-other1621:
+other1750:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS    Y8, Y11, Y9, Y8
@@ -48467,45 +50998,45 @@ other1621:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done1622
+	JMP          done1751
 
-around1644:
+around1773:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1643
+	JMP      stored1772
 
-around1646:
+around1775:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1645
+	JMP      stored1774
 
-around1648:
+around1777:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1647
+	JMP      stored1776
 
-around1650:
+around1779:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored1649
+	JMP      stored1778
 
-around1654:
+around1783:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1653
+	JMP      stored1782
 
-around1656:
+around1785:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored1655
+	JMP      stored1784
 
-around1658:
+around1787:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored1657
+	JMP      stored1786
 
-around1660:
+around1789:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored1659
+	JMP      stored1788
 
-around1663:
+around1792:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -48514,37 +51045,37 @@ around1663:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored1592
+	JMP      stored1721
 
-around1664:
+around1793:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored1592
+	JMP      stored1721
 
-tooMany1569:
+tooMany1693:
 	MOVQ DI, results+24(FP)
 
-over1570:
+over1694:
 	SUBQ  $0x00000040, (SP)
-	JLE   done1565
+	JLE   done1689
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1665
+	JNE   wide1794
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1666
+	JEQ   skip1795
 	ADDQ  $-128, to+56(FP)
 
-skip1666:
-wide1665:
-	JMP tile1566
+skip1795:
+wide1794:
+	JMP tile1690
 
-narrower1567:
+narrower1691:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower1668
+	JLE     narrower1797
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -48554,19 +51085,19 @@ narrower1567:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1671
+	JGE     over1800
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1669:
+result1798:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1672
+	JGT  many1801
 
-few1673:
+few1802:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -48574,11 +51105,13 @@ few1673:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty1675
+	JGE     empty1804
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1676
+	JNE     rounded1805
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1677
+	JEQ     none1806
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1807
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -48589,9 +51122,146 @@ few1673:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1679
+	JGE     rows1809
 
-row1678:
+row1808:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	VPBROADCASTD (R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPBROADCASTD 16(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPBROADCASTD 20(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1808
+
+rows1809:
+	CMPQ R11, SI
+	JGE  rows1811
+
+row1810:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	VPBROADCASTD (R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPBROADCASTD 16(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPBROADCASTD 20(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRAD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1810
+
+rows1811:
+	JMP summed1803
+
+zeros1807:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1813
+
+row1812:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -48666,13 +51336,13 @@ row1678:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1678
+	JLT          row1812
 
-rows1679:
+rows1813:
 	CMPQ R11, SI
-	JGE  rows1681
+	JGE  rows1815
 
-row1680:
+row1814:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -48736,23 +51406,23 @@ row1680:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1680
+	JLT          row1814
 
-rows1681:
-	JMP summed1674
+rows1815:
+	JMP summed1803
 
-none1677:
+none1806:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1682
+	JEQ     zeros1816
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1684
+	JGE     rows1818
 
-row1683:
+row1817:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -48804,13 +51474,13 @@ row1683:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1683
+	JLT          row1817
 
-rows1684:
+rows1818:
 	CMPQ R10, SI
-	JGE  rows1686
+	JGE  rows1820
 
-row1685:
+row1819:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -48855,21 +51525,21 @@ row1685:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1685
+	JLT          row1819
 
-rows1686:
-	JMP summed1674
+rows1820:
+	JMP summed1803
 
-zeros1682:
+zeros1816:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1688
+	JGE     rows1822
 
-row1687:
+row1821:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -48936,13 +51606,13 @@ row1687:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1687
+	JLT          row1821
 
-rows1688:
+rows1822:
 	CMPQ R10, SI
-	JGE  rows1690
+	JGE  rows1824
 
-row1689:
+row1823:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -48998,17 +51668,17 @@ row1689:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1689
+	JLT          row1823
 
-rows1690:
-summed1674:
-summed1691:
+rows1824:
+summed1803:
+summed1825:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1694
+	JNE  special1828
 
-final1692:
+final1826:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1696
+	JNE     around1830
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -49017,25 +51687,25 @@ final1692:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored1695:
-stored1693:
+stored1829:
+stored1827:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1669
-	JMP  over1671
+	JLT  result1798
+	JMP  over1800
 
-many1672:
+many1801:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1670
-	JMP   few1673
+	JEQ   tooMany1799
+	JMP   few1802
 
-rounded1676:
+rounded1805:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1697
+	JEQ     skip1831
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1698
+	JEQ     none1832
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -49046,9 +51716,9 @@ rounded1676:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1700
+	JGE     rows1834
 
-row1699:
+row1833:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -49078,14 +51748,14 @@ row1699:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1701
+	JCC          other1835
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1701
+	JCC          other1835
 
-done1702:
+done1836:
 	VPBROADCASTD (R8)(R12*1), Y9
 	VPSLLVD      halves<>+0(SB), Y9, Y9
 	VPSRAD       $0x1c, Y9, Y9
@@ -49155,13 +51825,13 @@ done1702:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1699
+	JLT          row1833
 
-rows1700:
+rows1834:
 	CMPQ R11, SI
-	JGE  rows1704
+	JGE  rows1838
 
-row1703:
+row1837:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -49181,14 +51851,14 @@ row1703:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1705
+	JCC          other1839
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1705
+	JCC          other1839
 
-done1706:
+done1840:
 	VPBROADCASTD (R8)(R12*1), Y9
 	VPSLLVD      halves<>+0(SB), Y9, Y9
 	VPSRAD       $0x1c, Y9, Y9
@@ -49257,23 +51927,23 @@ done1706:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1703
+	JLT          row1837
 
-rows1704:
-	JMP summed1674
+rows1838:
+	JMP summed1803
 
-none1698:
+none1832:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1707
+	JEQ     zeros1841
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1709
+	JGE     rows1843
 
-row1708:
+row1842:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -49291,9 +51961,9 @@ row1708:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1710
+	JCC          other1844
 
-done1711:
+done1845:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
@@ -49351,13 +52021,13 @@ done1711:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1708
+	JLT          row1842
 
-rows1709:
+rows1843:
 	CMPQ R10, SI
-	JGE  rows1713
+	JGE  rows1847
 
-row1712:
+row1846:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -49369,9 +52039,9 @@ row1712:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1714
+	JCC          other1848
 
-done1715:
+done1849:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
@@ -49428,21 +52098,21 @@ done1715:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1712
+	JLT          row1846
 
-rows1713:
-	JMP summed1674
+rows1847:
+	JMP summed1803
 
-zeros1707:
+zeros1841:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1717
+	JGE     rows1851
 
-row1716:
+row1850:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -49469,14 +52139,14 @@ row1716:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1718
+	JCC          other1852
 	VMOVD        X8, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1718
+	JCC          other1852
 
-done1719:
+done1853:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
@@ -49540,13 +52210,13 @@ done1719:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1716
+	JLT          row1850
 
-rows1717:
+rows1851:
 	CMPQ R10, SI
-	JGE  rows1721
+	JGE  rows1855
 
-row1720:
+row1854:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -49563,14 +52233,14 @@ row1720:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1722
+	JCC          other1856
 	VMOVD        X8, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1722
+	JCC          other1856
 
-done1723:
+done1857:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
@@ -49633,16 +52303,16 @@ done1723:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1720
+	JLT          row1854
 
-rows1721:
-	JMP summed1674
+rows1855:
+	JMP summed1803
 
-skip1697:
+skip1831:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1724
+	JEQ     skip1858
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1725
+	JEQ     none1859
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -49653,9 +52323,9 @@ skip1697:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1727
+	JGE     rows1861
 
-row1726:
+row1860:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -49743,13 +52413,13 @@ row1726:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1726
+	JLT          row1860
 
-rows1727:
+rows1861:
 	CMPQ R11, SI
-	JGE  rows1729
+	JGE  rows1863
 
-row1728:
+row1862:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X6
@@ -49826,23 +52496,23 @@ row1728:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1728
+	JLT          row1862
 
-rows1729:
-	JMP summed1674
+rows1863:
+	JMP summed1803
 
-none1725:
+none1859:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1730
+	JEQ     zeros1864
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1732
+	JGE     rows1866
 
-row1731:
+row1865:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -49906,13 +52576,13 @@ row1731:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1731
+	JLT          row1865
 
-rows1732:
+rows1866:
 	CMPQ R10, SI
-	JGE  rows1734
+	JGE  rows1868
 
-row1733:
+row1867:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -49969,21 +52639,21 @@ row1733:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1733
+	JLT          row1867
 
-rows1734:
-	JMP summed1674
+rows1868:
+	JMP summed1803
 
-zeros1730:
+zeros1864:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1736
+	JGE     rows1870
 
-row1735:
+row1869:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -50062,13 +52732,13 @@ row1735:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1735
+	JLT          row1869
 
-rows1736:
+rows1870:
 	CMPQ R10, SI
-	JGE  rows1738
+	JGE  rows1872
 
-row1737:
+row1871:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -50136,26 +52806,26 @@ row1737:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1737
+	JLT          row1871
 
-rows1738:
-	JMP summed1674
+rows1872:
+	JMP summed1803
 
-skip1724:
-	JMP summed1674
+skip1858:
+	JMP summed1803
 
-around1696:
+around1830:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored1695
+	JMP      stored1829
 
-special1694:
+special1828:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1739
+	JEQ     narrow1873
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -50164,14 +52834,14 @@ special1694:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored1693
+	JMP     stored1827
 
-narrow1739:
+narrow1873:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1740
+	JEQ          skip1874
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1741
+	JEQ          empty1875
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -50183,12 +52853,12 @@ narrow1739:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty1741:
-skip1740:
+empty1875:
+skip1874:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1742
+	JEQ       skip1876
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1743
+	JEQ       skip1877
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -50210,7 +52880,7 @@ skip1740:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip1743:
+skip1877:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -50228,10 +52898,10 @@ skip1743:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1745
+	JNE       around1879
 	VMOVDQU   Y0, (DX)
 
-stored1744:
+stored1878:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -50249,10 +52919,10 @@ stored1744:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1747
+	JNE       around1881
 	VMOVDQU   Y0, 32(DX)
 
-stored1746:
+stored1880:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -50270,18 +52940,18 @@ stored1746:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1749
+	JNE       around1883
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored1748:
-	JMP stored1693
+stored1882:
+	JMP stored1827
 
-skip1742:
+skip1876:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1750
+	JEQ       skip1884
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1751
+	JEQ       skip1885
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -50297,37 +52967,37 @@ skip1742:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip1751:
+skip1885:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1753
+	JNE       around1887
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1752:
+stored1886:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1755
+	JNE       around1889
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored1754:
+stored1888:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1757
+	JNE       around1891
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored1756:
-	JMP stored1693
+stored1890:
+	JMP stored1827
 
-skip1750:
+skip1884:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1758
+	JEQ     skip1892
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -50343,16 +53013,16 @@ skip1750:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip1758:
-	JMP final1692
+skip1892:
+	JMP final1826
 
-empty1675:
+empty1804:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1691
+	JNE     summed1825
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1759
+	JNE     narrow1893
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1760
+	JNE     around1894
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -50360,18 +53030,18 @@ empty1675:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored1693
+	JMP     stored1827
 
-narrow1759:
+narrow1893:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1761
+	JNE     around1895
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored1693
+	JMP     stored1827
 
-other1701:
+other1835:
 	VCMPPS       $0x03, Y7, Y7, Y9
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y9, Y10, Y7, Y7
@@ -50456,9 +53126,9 @@ other1701:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1702
+	JMP          done1836
 
-other1705:
+other1839:
 	VCMPPS       $0x03, Y7, Y7, Y9
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y9, Y10, Y7, Y7
@@ -50543,9 +53213,9 @@ other1705:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1706
+	JMP          done1840
 
-other1710:
+other1844:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y6, Y8, Y7, Y6
@@ -50618,9 +53288,9 @@ other1710:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1711
+	JMP          done1845
 
-other1714:
+other1848:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y6, Y8, Y7, Y6
@@ -50693,9 +53363,9 @@ other1714:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1715
+	JMP          done1849
 
-other1718:
+other1852:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y6, Y9, Y7, Y6
@@ -50774,9 +53444,9 @@ other1718:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1719
+	JMP          done1853
 
-other1722:
+other1856:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y6, Y9, Y7, Y6
@@ -50855,60 +53525,60 @@ other1722:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done1723
+	JMP          done1857
 
-around1745:
+around1879:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1744
+	JMP      stored1878
 
-around1747:
+around1881:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1746
+	JMP      stored1880
 
-around1749:
+around1883:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1748
+	JMP      stored1882
 
-around1753:
+around1887:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1752
+	JMP      stored1886
 
-around1755:
+around1889:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored1754
+	JMP      stored1888
 
-around1757:
+around1891:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored1756
+	JMP      stored1890
 
-around1760:
+around1894:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored1693
+	JMP      stored1827
 
-around1761:
+around1895:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1693
+	JMP      stored1827
 
-tooMany1670:
+tooMany1799:
 	MOVQ DI, results+24(FP)
 
-over1671:
-	JMP done1565
+over1800:
+	JMP done1689
 
-narrower1668:
+narrower1797:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower1763
+	JLE     narrower1897
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -50918,29 +53588,31 @@ narrower1668:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1766
+	JGE     over1900
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1764:
+result1898:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1767
+	JGT  many1901
 
-few1768:
+few1902:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty1770
+	JGE     empty1904
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1771
+	JNE     rounded1905
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1772
+	JEQ     none1906
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1907
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -50951,9 +53623,118 @@ few1768:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1774
+	JGE     rows1909
 
-row1773:
+row1908:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	VPBROADCASTD (R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPBROADCASTD 8(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPBROADCASTD 12(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1908
+
+rows1909:
+	CMPQ R11, SI
+	JGE  rows1911
+
+row1910:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	VPBROADCASTD (R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPBROADCASTD 8(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPBROADCASTD 12(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1910
+
+rows1911:
+	JMP summed1903
+
+zeros1907:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1913
+
+row1912:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -51012,13 +53793,13 @@ row1773:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1773
+	JLT          row1912
 
-rows1774:
+rows1913:
 	CMPQ R11, SI
-	JGE  rows1776
+	JGE  rows1915
 
-row1775:
+row1914:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -51066,23 +53847,23 @@ row1775:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1775
+	JLT          row1914
 
-rows1776:
-	JMP summed1769
+rows1915:
+	JMP summed1903
 
-none1772:
+none1906:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1777
+	JEQ     zeros1916
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1779
+	JGE     rows1918
 
-row1778:
+row1917:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -51122,13 +53903,13 @@ row1778:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1778
+	JLT          row1917
 
-rows1779:
+rows1918:
 	CMPQ R10, SI
-	JGE  rows1781
+	JGE  rows1920
 
-row1780:
+row1919:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -51161,21 +53942,21 @@ row1780:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1780
+	JLT          row1919
 
-rows1781:
-	JMP summed1769
+rows1920:
+	JMP summed1903
 
-zeros1777:
+zeros1916:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1783
+	JGE     rows1922
 
-row1782:
+row1921:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -51228,13 +54009,13 @@ row1782:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1782
+	JLT          row1921
 
-rows1783:
+rows1922:
 	CMPQ R10, SI
-	JGE  rows1785
+	JGE  rows1924
 
-row1784:
+row1923:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -51276,42 +54057,42 @@ row1784:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1784
+	JLT          row1923
 
-rows1785:
-summed1769:
-summed1786:
+rows1924:
+summed1903:
+summed1925:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1789
+	JNE  special1928
 
-final1787:
+final1926:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1791
+	JNE     around1930
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored1790:
-stored1788:
+stored1929:
+stored1927:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1764
-	JMP  over1766
+	JLT  result1898
+	JMP  over1900
 
-many1767:
+many1901:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1765
-	JMP   few1768
+	JEQ   tooMany1899
+	JMP   few1902
 
-rounded1771:
+rounded1905:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1792
+	JEQ     skip1931
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1793
+	JEQ     none1932
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -51322,9 +54103,9 @@ rounded1771:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1795
+	JGE     rows1934
 
-row1794:
+row1933:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -51354,14 +54135,14 @@ row1794:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1796
+	JCC          other1935
 	VMOVD        X6, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1796
+	JCC          other1935
 
-done1797:
+done1936:
 	VPBROADCASTD (R8)(R12*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
@@ -51409,13 +54190,13 @@ done1797:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1794
+	JLT          row1933
 
-rows1795:
+rows1934:
 	CMPQ R11, SI
-	JGE  rows1799
+	JGE  rows1938
 
-row1798:
+row1937:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -51435,14 +54216,14 @@ row1798:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1800
+	JCC          other1939
 	VMOVD        X6, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1800
+	JCC          other1939
 
-done1801:
+done1940:
 	VPBROADCASTD (R8)(R12*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
@@ -51489,23 +54270,23 @@ done1801:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1798
+	JLT          row1937
 
-rows1799:
-	JMP summed1769
+rows1938:
+	JMP summed1903
 
-none1793:
+none1932:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1802
+	JEQ     zeros1941
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1804
+	JGE     rows1943
 
-row1803:
+row1942:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -51523,9 +54304,9 @@ row1803:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1805
+	JCC          other1944
 
-done1806:
+done1945:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -51565,13 +54346,13 @@ done1806:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1803
+	JLT          row1942
 
-rows1804:
+rows1943:
 	CMPQ R10, SI
-	JGE  rows1808
+	JGE  rows1947
 
-row1807:
+row1946:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -51583,9 +54364,9 @@ row1807:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1809
+	JCC          other1948
 
-done1810:
+done1949:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -51624,21 +54405,21 @@ done1810:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1807
+	JLT          row1946
 
-rows1808:
-	JMP summed1769
+rows1947:
+	JMP summed1903
 
-zeros1802:
+zeros1941:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1812
+	JGE     rows1951
 
-row1811:
+row1950:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -51665,14 +54446,14 @@ row1811:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1813
+	JCC          other1952
 	VMOVD        X6, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1813
+	JCC          other1952
 
-done1814:
+done1953:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -51716,13 +54497,13 @@ done1814:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1811
+	JLT          row1950
 
-rows1812:
+rows1951:
 	CMPQ R10, SI
-	JGE  rows1816
+	JGE  rows1955
 
-row1815:
+row1954:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -51739,14 +54520,14 @@ row1815:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1817
+	JCC          other1956
 	VMOVD        X6, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1817
+	JCC          other1956
 
-done1818:
+done1957:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -51789,16 +54570,16 @@ done1818:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1815
+	JLT          row1954
 
-rows1816:
-	JMP summed1769
+rows1955:
+	JMP summed1903
 
-skip1792:
+skip1931:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1819
+	JEQ     skip1958
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1820
+	JEQ     none1959
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -51809,9 +54590,9 @@ skip1792:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1822
+	JGE     rows1961
 
-row1821:
+row1960:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -51879,13 +54660,13 @@ row1821:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1821
+	JLT          row1960
 
-rows1822:
+rows1961:
 	CMPQ R11, SI
-	JGE  rows1824
+	JGE  rows1963
 
-row1823:
+row1962:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X4
@@ -51942,23 +54723,23 @@ row1823:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1823
+	JLT          row1962
 
-rows1824:
-	JMP summed1769
+rows1963:
+	JMP summed1903
 
-none1820:
+none1959:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1825
+	JEQ     zeros1964
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1827
+	JGE     rows1966
 
-row1826:
+row1965:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -52006,13 +54787,13 @@ row1826:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1826
+	JLT          row1965
 
-rows1827:
+rows1966:
 	CMPQ R10, SI
-	JGE  rows1829
+	JGE  rows1968
 
-row1828:
+row1967:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -52053,21 +54834,21 @@ row1828:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1828
+	JLT          row1967
 
-rows1829:
-	JMP summed1769
+rows1968:
+	JMP summed1903
 
-zeros1825:
+zeros1964:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1831
+	JGE     rows1970
 
-row1830:
+row1969:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -52128,13 +54909,13 @@ row1830:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1830
+	JLT          row1969
 
-rows1831:
+rows1970:
 	CMPQ R10, SI
-	JGE  rows1833
+	JGE  rows1972
 
-row1832:
+row1971:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -52184,38 +54965,38 @@ row1832:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1832
+	JLT          row1971
 
-rows1833:
-	JMP summed1769
+rows1972:
+	JMP summed1903
 
-skip1819:
-	JMP summed1769
+skip1958:
+	JMP summed1903
 
-around1791:
+around1930:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored1790
+	JMP      stored1929
 
-special1789:
+special1928:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1834
+	JEQ     narrow1973
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored1788
+	JMP     stored1927
 
-narrow1834:
+narrow1973:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1835
+	JEQ          skip1974
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1836
+	JEQ          empty1975
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -52225,12 +55006,12 @@ narrow1834:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty1836:
-skip1835:
+empty1975:
+skip1974:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1837
+	JEQ       skip1976
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1838
+	JEQ       skip1977
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -52246,7 +55027,7 @@ skip1835:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip1838:
+skip1977:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -52264,10 +55045,10 @@ skip1838:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1840
+	JNE       around1979
 	VMOVDQU   Y0, (DX)
 
-stored1839:
+stored1978:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -52285,18 +55066,18 @@ stored1839:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1842
+	JNE       around1981
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored1841:
-	JMP stored1788
+stored1980:
+	JMP stored1927
 
-skip1837:
+skip1976:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1843
+	JEQ       skip1982
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1844
+	JEQ       skip1983
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -52308,29 +55089,29 @@ skip1837:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip1844:
+skip1983:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1846
+	JNE       around1985
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1845:
+stored1984:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1848
+	JNE       around1987
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored1847:
-	JMP stored1788
+stored1986:
+	JMP stored1927
 
-skip1843:
+skip1982:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1849
+	JEQ     skip1988
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -52342,32 +55123,32 @@ skip1843:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip1849:
-	JMP final1787
+skip1988:
+	JMP final1926
 
-empty1770:
+empty1904:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1786
+	JNE     summed1925
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1850
+	JNE     narrow1989
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1851
+	JNE     around1990
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored1788
+	JMP     stored1927
 
-narrow1850:
+narrow1989:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1852
+	JNE     around1991
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored1788
+	JMP     stored1927
 
-other1796:
+other1935:
 	VCMPPS       $0x03, Y5, Y5, Y7
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y8, Y5, Y5
@@ -52426,9 +55207,9 @@ other1796:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1797
+	JMP          done1936
 
-other1800:
+other1939:
 	VCMPPS       $0x03, Y5, Y5, Y7
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y8, Y5, Y5
@@ -52487,9 +55268,9 @@ other1800:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1801
+	JMP          done1940
 
-other1805:
+other1944:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y4, Y6, Y5, Y4
@@ -52540,9 +55321,9 @@ other1805:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1806
+	JMP          done1945
 
-other1809:
+other1948:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y4, Y6, Y5, Y4
@@ -52593,9 +55374,9 @@ other1809:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1810
+	JMP          done1949
 
-other1813:
+other1952:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y4, Y7, Y5, Y4
@@ -52650,9 +55431,9 @@ other1813:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1814
+	JMP          done1953
 
-other1817:
+other1956:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y4, Y7, Y5, Y4
@@ -52707,48 +55488,48 @@ other1817:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done1818
+	JMP          done1957
 
-around1840:
+around1979:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1839
+	JMP      stored1978
 
-around1842:
+around1981:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1841
+	JMP      stored1980
 
-around1846:
+around1985:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1845
+	JMP      stored1984
 
-around1848:
+around1987:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored1847
+	JMP      stored1986
 
-around1851:
+around1990:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored1788
+	JMP      stored1927
 
-around1852:
+around1991:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1788
+	JMP      stored1927
 
-tooMany1765:
+tooMany1899:
 	MOVQ DI, results+24(FP)
 
-over1766:
-	JMP done1565
+over1900:
+	JMP done1689
 
-narrower1763:
+narrower1897:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower1854
+	JLT     narrower1993
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -52759,37 +55540,39 @@ narrower1763:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JNE     wide1858
+	JNE     wide1997
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip1859
+	JEQ     skip1998
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip1859:
-wide1858:
+skip1998:
+wide1997:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1857
+	JGE  over1996
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1855:
+result1994:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many1860
+	JGT  many1999
 
-few1861:
+few2000:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty1863
+	JGE     empty2002
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1864
+	JNE     rounded2003
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1865
+	JEQ     none2004
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2005
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -52800,9 +55583,165 @@ few1861:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1867
+	JGE     rows2007
 
-row1866:
+row2006:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2006
+
+rows2007:
+	CMPQ R10, SI
+	JGE  rows2009
+
+row2008:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2009
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2009
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2009
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2008
+
+rows2009:
+	JMP summed2001
+
+zeros2005:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows2011
+
+row2010:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -52845,13 +55784,13 @@ row1866:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1866
+	JLT          row2010
 
-rows1867:
+rows2011:
 	CMPQ R10, SI
-	JGE  rows1869
+	JGE  rows2013
 
-row1868:
+row2012:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -52883,7 +55822,7 @@ row1868:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1869
+	JGE          rows2013
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -52915,7 +55854,7 @@ row1868:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1869
+	JGE          rows2013
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -52947,7 +55886,7 @@ row1868:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1869
+	JGE          rows2013
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -52979,23 +55918,23 @@ row1868:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1868
+	JLT          row2012
 
-rows1869:
-	JMP summed1862
+rows2013:
+	JMP summed2001
 
-none1865:
+none2004:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1870
+	JEQ     zeros2014
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1872
+	JGE     rows2016
 
-row1871:
+row2015:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53023,13 +55962,13 @@ row1871:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1871
+	JLT          row2015
 
-rows1872:
+rows2016:
 	CMPQ R8, SI
-	JGE  rows1874
+	JGE  rows2018
 
-row1873:
+row2017:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53050,7 +55989,7 @@ row1873:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1874
+	JGE          rows2018
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53071,7 +56010,7 @@ row1873:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1874
+	JGE          rows2018
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53092,7 +56031,7 @@ row1873:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1874
+	JGE          rows2018
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53113,21 +56052,21 @@ row1873:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1873
+	JLT          row2017
 
-rows1874:
-	JMP summed1862
+rows2018:
+	JMP summed2001
 
-zeros1870:
+zeros2014:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1876
+	JGE     rows2020
 
-row1875:
+row2019:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53166,13 +56105,13 @@ row1875:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1875
+	JLT          row2019
 
-rows1876:
+rows2020:
 	CMPQ R8, SI
-	JGE  rows1878
+	JGE  rows2022
 
-row1877:
+row2021:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53200,7 +56139,7 @@ row1877:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1878
+	JGE          rows2022
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53228,7 +56167,7 @@ row1877:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1878
+	JGE          rows2022
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53256,7 +56195,7 @@ row1877:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1878
+	JGE          rows2022
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53284,39 +56223,39 @@ row1877:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1877
+	JLT          row2021
 
-rows1878:
-summed1862:
-summed1879:
+rows2022:
+summed2001:
+summed2023:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1882
+	JNE  special2026
 
-final1880:
+final2024:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1884
+	JNE     around2028
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored1883:
-stored1881:
+stored2027:
+stored2025:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1855
-	JMP  over1857
+	JLT  result1994
+	JMP  over1996
 
-many1860:
+many1999:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1856
-	JMP   few1861
+	JEQ   tooMany1995
+	JMP   few2000
 
-rounded1864:
+rounded2003:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1885
+	JEQ     skip2029
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1886
+	JEQ     none2030
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -53327,9 +56266,9 @@ rounded1864:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1888
+	JGE     rows2032
 
-row1887:
+row2031:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -53359,14 +56298,14 @@ row1887:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1889
+	JCC          other2033
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1889
+	JCC          other2033
 
-done1890:
+done2034:
 	VPBROADCASTD (R9)(R11*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
@@ -53392,13 +56331,13 @@ done1890:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1887
+	JLT          row2031
 
-rows1888:
+rows2032:
 	CMPQ R10, SI
-	JGE  rows1892
+	JGE  rows2036
 
-row1891:
+row2035:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -53418,14 +56357,14 @@ row1891:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1893
+	JCC          other2037
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other1893
+	JCC          other2037
 
-done1894:
+done2038:
 	VPBROADCASTD (R9)(R11*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
@@ -53450,23 +56389,23 @@ done1894:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1891
+	JLT          row2035
 
-rows1892:
-	JMP summed1862
+rows2036:
+	JMP summed2001
 
-none1886:
+none2030:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1895
+	JEQ     zeros2039
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1897
+	JGE     rows2041
 
-row1896:
+row2040:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53484,9 +56423,9 @@ row1896:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1898
+	JCC          other2042
 
-done1899:
+done2043:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -53508,13 +56447,13 @@ done1899:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1896
+	JLT          row2040
 
-rows1897:
+rows2041:
 	CMPQ R8, SI
-	JGE  rows1901
+	JGE  rows2045
 
-row1900:
+row2044:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53526,9 +56465,9 @@ row1900:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1902
+	JCC          other2046
 
-done1903:
+done2047:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -53549,21 +56488,21 @@ done1903:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1900
+	JLT          row2044
 
-rows1901:
-	JMP summed1862
+rows2045:
+	JMP summed2001
 
-zeros1895:
+zeros2039:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1905
+	JGE     rows2049
 
-row1904:
+row2048:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53590,14 +56529,14 @@ row1904:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1906
+	JCC          other2050
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1906
+	JCC          other2050
 
-done1907:
+done2051:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -53621,13 +56560,13 @@ done1907:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1904
+	JLT          row2048
 
-rows1905:
+rows2049:
 	CMPQ R8, SI
-	JGE  rows1909
+	JGE  rows2053
 
-row1908:
+row2052:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53644,14 +56583,14 @@ row1908:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other1910
+	JCC          other2054
 	VMOVD        X4, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other1910
+	JCC          other2054
 
-done1911:
+done2055:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -53674,16 +56613,16 @@ done1911:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1908
+	JLT          row2052
 
-rows1909:
-	JMP summed1862
+rows2053:
+	JMP summed2001
 
-skip1885:
+skip2029:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1912
+	JEQ     skip2056
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1913
+	JEQ     none2057
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -53694,9 +56633,9 @@ skip1885:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1915
+	JGE     rows2059
 
-row1914:
+row2058:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -53744,13 +56683,13 @@ row1914:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1914
+	JLT          row2058
 
-rows1915:
+rows2059:
 	CMPQ R10, SI
-	JGE  rows1917
+	JGE  rows2061
 
-row1916:
+row2060:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -53787,23 +56726,23 @@ row1916:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1916
+	JLT          row2060
 
-rows1917:
-	JMP summed1862
+rows2061:
+	JMP summed2001
 
-none1913:
+none2057:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1918
+	JEQ     zeros2062
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1920
+	JGE     rows2064
 
-row1919:
+row2063:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53835,13 +56774,13 @@ row1919:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1919
+	JLT          row2063
 
-rows1920:
+rows2064:
 	CMPQ R8, SI
-	JGE  rows1922
+	JGE  rows2066
 
-row1921:
+row2065:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53866,21 +56805,21 @@ row1921:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1921
+	JLT          row2065
 
-rows1922:
-	JMP summed1862
+rows2066:
+	JMP summed2001
 
-zeros1918:
+zeros2062:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1924
+	JGE     rows2068
 
-row1923:
+row2067:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -53923,13 +56862,13 @@ row1923:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1923
+	JLT          row2067
 
-rows1924:
+rows2068:
 	CMPQ R8, SI
-	JGE  rows1926
+	JGE  rows2070
 
-row1925:
+row2069:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -53961,32 +56900,32 @@ row1925:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1925
+	JLT          row2069
 
-rows1926:
-	JMP summed1862
+rows2070:
+	JMP summed2001
 
-skip1912:
-	JMP summed1862
+skip2056:
+	JMP summed2001
 
-around1884:
+around2028:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored1883
+	JMP      stored2027
 
-special1882:
+special2026:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1927
+	JEQ     narrow2071
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored1881
+	JMP     stored2025
 
-narrow1927:
+narrow2071:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1928
+	JEQ          skip2072
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty1929
+	JEQ          empty2073
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -53994,12 +56933,12 @@ narrow1927:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty1929:
-skip1928:
+empty2073:
+skip2072:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1930
+	JEQ          skip2074
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1931
+	JEQ          skip2075
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -54020,7 +56959,7 @@ skip1928:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1931:
+skip2075:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -54038,17 +56977,17 @@ skip1931:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1933
+	JNE       around2077
 	VMOVDQU   Y0, (DX)
 
-stored1932:
-	JMP stored1881
+stored2076:
+	JMP stored2025
 
-skip1930:
+skip2074:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1934
+	JEQ          skip2078
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1935
+	JEQ          skip2079
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -54067,20 +57006,20 @@ skip1930:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1935:
+skip2079:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1937
+	JNE       around2081
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored1936:
-	JMP stored1881
+stored2080:
+	JMP stored2025
 
-skip1934:
+skip2078:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip1938
+	JEQ          skip2082
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -54099,27 +57038,27 @@ skip1934:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip1938:
-	JMP final1880
+skip2082:
+	JMP final2024
 
-empty1863:
+empty2002:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed1879
+	JNE     summed2023
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow1939
+	JNE     narrow2083
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1940
+	JNE     around2084
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored1881
+	JMP     stored2025
 
-narrow1939:
+narrow2083:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1941
+	JNE     around2085
 	VMOVDQU Y0, (DX)
-	JMP     stored1881
+	JMP     stored2025
 
-other1889:
+other2033:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -54152,9 +57091,9 @@ other1889:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1890
+	JMP          done2034
 
-other1893:
+other2037:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -54187,9 +57126,9 @@ other1893:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1894
+	JMP          done2038
 
-other1898:
+other2042:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -54218,9 +57157,9 @@ other1898:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1899
+	JMP          done2043
 
-other1902:
+other2046:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -54249,9 +57188,9 @@ other1902:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1903
+	JMP          done2047
 
-other1906:
+other2050:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -54282,9 +57221,9 @@ other1906:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1907
+	JMP          done2051
 
-other1910:
+other2054:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -54315,35 +57254,35 @@ other1910:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1911
+	JMP          done2055
 
-around1933:
+around2077:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1932
+	JMP      stored2076
 
-around1937:
+around2081:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored1936
+	JMP      stored2080
 
-around1940:
+around2084:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored1881
+	JMP      stored2025
 
-around1941:
+around2085:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1881
+	JMP      stored2025
 
-tooMany1856:
+tooMany1995:
 	MOVQ DI, results+24(FP)
 
-over1857:
-	JMP done1565
+over1996:
+	JMP done1689
 
-narrower1854:
+narrower1993:
 	CMPQ (SP), $0x00000008
-	JLE  one1944
+	JLE  one2088
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	MOVQ DX, 8(SP)
@@ -54352,27 +57291,29 @@ narrower1854:
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1947
+	JGE  over2091
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1945:
+result2089:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1948
+	JGT  many2092
 
-few1949:
+few2093:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty1951
+	JGE     empty2095
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1952
+	JNE     rounded2096
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1953
+	JEQ     none2097
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2098
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -54383,9 +57324,165 @@ few1949:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1955
+	JGE     rows2100
 
-row1954:
+row2099:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2099
+
+rows2100:
+	CMPQ R11, SI
+	JGE  rows2102
+
+row2101:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2102
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2102
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2102
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2101
+
+rows2102:
+	JMP summed2094
+
+zeros2098:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2104
+
+row2103:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -54428,13 +57525,13 @@ row1954:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1954
+	JLT          row2103
 
-rows1955:
+rows2104:
 	CMPQ R11, SI
-	JGE  rows1957
+	JGE  rows2106
 
-row1956:
+row2105:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -54466,7 +57563,7 @@ row1956:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1957
+	JGE          rows2106
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -54498,7 +57595,7 @@ row1956:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1957
+	JGE          rows2106
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -54530,7 +57627,7 @@ row1956:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1957
+	JGE          rows2106
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -54562,23 +57659,23 @@ row1956:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1956
+	JLT          row2105
 
-rows1957:
-	JMP summed1950
+rows2106:
+	JMP summed2094
 
-none1953:
+none2097:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1958
+	JEQ     zeros2107
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1960
+	JGE     rows2109
 
-row1959:
+row2108:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -54606,13 +57703,13 @@ row1959:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1959
+	JLT          row2108
 
-rows1960:
+rows2109:
 	CMPQ R10, SI
-	JGE  rows1962
+	JGE  rows2111
 
-row1961:
+row2110:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54633,7 +57730,7 @@ row1961:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1962
+	JGE          rows2111
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54654,7 +57751,7 @@ row1961:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1962
+	JGE          rows2111
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54675,7 +57772,7 @@ row1961:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1962
+	JGE          rows2111
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54696,21 +57793,21 @@ row1961:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1961
+	JLT          row2110
 
-rows1962:
-	JMP summed1950
+rows2111:
+	JMP summed2094
 
-zeros1958:
+zeros2107:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1964
+	JGE     rows2113
 
-row1963:
+row2112:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -54749,13 +57846,13 @@ row1963:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1963
+	JLT          row2112
 
-rows1964:
+rows2113:
 	CMPQ R10, SI
-	JGE  rows1966
+	JGE  rows2115
 
-row1965:
+row2114:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54783,7 +57880,7 @@ row1965:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1966
+	JGE          rows2115
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54811,7 +57908,7 @@ row1965:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1966
+	JGE          rows2115
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54839,7 +57936,7 @@ row1965:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1966
+	JGE          rows2115
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -54867,44 +57964,44 @@ row1965:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1965
+	JLT          row2114
 
-rows1966:
-summed1950:
-summed1967:
+rows2115:
+summed2094:
+summed2116:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1970
+	JNE  special2119
 
-final1968:
+final2117:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1972
+	JNE     around2121
 	VMOVDQU Y0, (DX)
 
-stored1971:
+stored2120:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around1974
+	JNE     around2123
 	MOVQ    8(SP), BX
 	VMOVDQU Y1, 32(DX)(BX*4)
 
-stored1973:
-stored1969:
+stored2122:
+stored2118:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1945
-	JMP  over1947
+	JLT  result2089
+	JMP  over2091
 
-many1948:
+many2092:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1946
-	JMP   few1949
+	JEQ   tooMany2090
+	JMP   few2093
 
-rounded1952:
+rounded2096:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1975
+	JEQ     skip2124
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1976
+	JEQ     none2125
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -54915,9 +58012,9 @@ rounded1952:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1978
+	JGE     rows2127
 
-row1977:
+row2126:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -54947,14 +58044,14 @@ row1977:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other1979
+	JCC          other2128
 	VMOVD        X4, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other1979
+	JCC          other2128
 
-done1980:
+done2129:
 	VPBROADCASTD (R8)(R12*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
@@ -54980,13 +58077,13 @@ done1980:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1977
+	JLT          row2126
 
-rows1978:
+rows2127:
 	CMPQ R11, SI
-	JGE  rows1982
+	JGE  rows2131
 
-row1981:
+row2130:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -55006,14 +58103,14 @@ row1981:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other1983
+	JCC          other2132
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other1983
+	JCC          other2132
 
-done1984:
+done2133:
 	VPBROADCASTD (R8)(R12*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
@@ -55038,23 +58135,23 @@ done1984:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1981
+	JLT          row2130
 
-rows1982:
-	JMP summed1950
+rows2131:
+	JMP summed2094
 
-none1976:
+none2125:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1985
+	JEQ     zeros2134
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1987
+	JGE     rows2136
 
-row1986:
+row2135:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -55072,9 +58169,9 @@ row1986:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1988
+	JCC          other2137
 
-done1989:
+done2138:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -55096,13 +58193,13 @@ done1989:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1986
+	JLT          row2135
 
-rows1987:
+rows2136:
 	CMPQ R10, SI
-	JGE  rows1991
+	JGE  rows2140
 
-row1990:
+row2139:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -55114,9 +58211,9 @@ row1990:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other1992
+	JCC          other2141
 
-done1993:
+done2142:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -55137,21 +58234,21 @@ done1993:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1990
+	JLT          row2139
 
-rows1991:
-	JMP summed1950
+rows2140:
+	JMP summed2094
 
-zeros1985:
+zeros2134:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1995
+	JGE     rows2144
 
-row1994:
+row2143:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -55178,14 +58275,14 @@ row1994:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other1996
+	JCC          other2145
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other1996
+	JCC          other2145
 
-done1997:
+done2146:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -55209,13 +58306,13 @@ done1997:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1994
+	JLT          row2143
 
-rows1995:
+rows2144:
 	CMPQ R10, SI
-	JGE  rows1999
+	JGE  rows2148
 
-row1998:
+row2147:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -55232,14 +58329,14 @@ row1998:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2000
+	JCC          other2149
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2000
+	JCC          other2149
 
-done2001:
+done2150:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRAD       $0x1c, Y2, Y2
@@ -55262,16 +58359,16 @@ done2001:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1998
+	JLT          row2147
 
-rows1999:
-	JMP summed1950
+rows2148:
+	JMP summed2094
 
-skip1975:
+skip2124:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2002
+	JEQ     skip2151
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2003
+	JEQ     none2152
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -55282,9 +58379,9 @@ skip1975:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2005
+	JGE     rows2154
 
-row2004:
+row2153:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -55332,13 +58429,13 @@ row2004:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2004
+	JLT          row2153
 
-rows2005:
+rows2154:
 	CMPQ R11, SI
-	JGE  rows2007
+	JGE  rows2156
 
-row2006:
+row2155:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X2
@@ -55375,23 +58472,23 @@ row2006:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2006
+	JLT          row2155
 
-rows2007:
-	JMP summed1950
+rows2156:
+	JMP summed2094
 
-none2003:
+none2152:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2008
+	JEQ     zeros2157
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2010
+	JGE     rows2159
 
-row2009:
+row2158:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -55423,13 +58520,13 @@ row2009:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2009
+	JLT          row2158
 
-rows2010:
+rows2159:
 	CMPQ R10, SI
-	JGE  rows2012
+	JGE  rows2161
 
-row2011:
+row2160:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -55454,21 +58551,21 @@ row2011:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2011
+	JLT          row2160
 
-rows2012:
-	JMP summed1950
+rows2161:
+	JMP summed2094
 
-zeros2008:
+zeros2157:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2014
+	JGE     rows2163
 
-row2013:
+row2162:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -55511,13 +58608,13 @@ row2013:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2013
+	JLT          row2162
 
-rows2014:
+rows2163:
 	CMPQ R10, SI
-	JGE  rows2016
+	JGE  rows2165
 
-row2015:
+row2164:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -55549,36 +58646,36 @@ row2015:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2015
+	JLT          row2164
 
-rows2016:
-	JMP summed1950
+rows2165:
+	JMP summed2094
 
-skip2002:
-	JMP summed1950
+skip2151:
+	JMP summed2094
 
-around1972:
+around2121:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1971
+	JMP      stored2120
 
-around1974:
+around2123:
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored1973
+	JMP      stored2122
 
-special1970:
+special2119:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2017
+	JEQ     narrow2166
 	VMOVUPS Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored1969
+	JMP     stored2118
 
-narrow2017:
+narrow2166:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2018
+	JEQ          skip2167
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2019
+	JEQ          empty2168
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -55586,12 +58683,12 @@ narrow2017:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty2019:
-skip2018:
+empty2168:
+skip2167:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2020
+	JEQ       skip2169
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2021
+	JEQ       skip2170
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -55600,7 +58697,7 @@ skip2018:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip2021:
+skip2170:
 	VPSRLD       $0x10, Y0, Y2
 	VPAND        all32_1<>+0(SB), Y2, Y2
 	VPADDD       Y0, Y2, Y2
@@ -55611,10 +58708,10 @@ skip2021:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKUSDW    X2, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2023
+	JNE          around2172
 	VMOVDQU      X0, (DX)
 
-stored2022:
+stored2171:
 	VPSRLD       $0x10, Y1, Y0
 	VPAND        all32_1<>+0(SB), Y0, Y0
 	VPADDD       Y1, Y0, Y0
@@ -55625,56 +58722,56 @@ stored2022:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2025
+	JNE          around2174
 	MOVQ         8(SP), BX
 	VMOVDQU      X0, 16(DX)(BX*2)
 
-stored2024:
-	JMP stored1969
+stored2173:
+	JMP stored2118
 
-skip2020:
+skip2169:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2026
+	JEQ       skip2175
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2027
+	JEQ       skip2176
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 16(DX)(BX*2), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip2027:
+skip2176:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2029
+	JNE       around2178
 	VMOVDQU   X0, (DX)
 
-stored2028:
+stored2177:
 	VCVTPS2PH $0x00, Y1, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2031
+	JNE       around2180
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 16(DX)(BX*2)
 
-stored2030:
-	JMP stored1969
+stored2179:
+	JMP stored2118
 
-skip2026:
+skip2175:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2032
+	JEQ     skip2181
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	MOVQ    8(SP), BX
 	VMOVUPS 32(DX)(BX*4), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip2032:
-	JMP final1968
+skip2181:
+	JMP final2117
 
-empty1951:
-	JMP summed1967
+empty2095:
+	JMP summed2116
 
-other1979:
+other2128:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -55707,9 +58804,9 @@ other1979:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1980
+	JMP          done2129
 
-other1983:
+other2132:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -55742,9 +58839,9 @@ other1983:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1984
+	JMP          done2133
 
-other1988:
+other2137:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -55773,9 +58870,9 @@ other1988:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1989
+	JMP          done2138
 
-other1992:
+other2141:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -55804,9 +58901,9 @@ other1992:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1993
+	JMP          done2142
 
-other1996:
+other2145:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -55837,9 +58934,9 @@ other1996:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done1997
+	JMP          done2146
 
-other2000:
+other2149:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -55870,36 +58967,36 @@ other2000:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2001
+	JMP          done2150
 
-around2023:
+around2172:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2022
+	JMP      stored2171
 
-around2025:
+around2174:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored2024
+	JMP      stored2173
 
-around2029:
+around2178:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2028
+	JMP      stored2177
 
-around2031:
+around2180:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored2030
+	JMP      stored2179
 
-tooMany1946:
+tooMany2090:
 	MOVQ DI, results+24(FP)
 
-over1947:
-	JMP done1565
+over2091:
+	JMP done1689
 
-one1944:
+one2088:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few2033
+	JLT  few2182
 
-tile1942:
+tile2086:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -55907,36 +59004,38 @@ tile1942:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2038
+	JNE    wide2187
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2039
+	JEQ    skip2188
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2039:
-wide2038:
+skip2188:
+wide2187:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2037
+	JGE  over2186
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2035:
+result2184:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2040
+	JGT  many2189
 
-few2041:
+few2190:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty2043
+	JGE     empty2192
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2044
+	JNE     rounded2193
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2045
+	JEQ     none2194
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2195
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -55947,9 +59046,202 @@ few2041:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2047
+	JGE     rows2197
 
-row2046:
+row2196:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2196
+
+rows2197:
+	CMPQ R11, SI
+	JGE  rows2199
+
+row2198:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2199
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2198
+
+rows2199:
+	JMP summed2191
+
+zeros2195:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2201
+
+row2200:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -55984,13 +59276,13 @@ row2046:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2046
+	JLT          row2200
 
-rows2047:
+rows2201:
 	CMPQ R11, SI
-	JGE  rows2049
+	JGE  rows2203
 
-row2048:
+row2202:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56014,7 +59306,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56038,7 +59330,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56062,7 +59354,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56086,7 +59378,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56110,7 +59402,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56134,7 +59426,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56158,7 +59450,7 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2049
+	JGE          rows2203
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -56182,23 +59474,23 @@ row2048:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2048
+	JLT          row2202
 
-rows2049:
-	JMP summed2042
+rows2203:
+	JMP summed2191
 
-none2045:
+none2194:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2050
+	JEQ     zeros2204
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2052
+	JGE     rows2206
 
-row2051:
+row2205:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -56220,13 +59512,13 @@ row2051:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2051
+	JLT          row2205
 
-rows2052:
+rows2206:
 	CMPQ R10, SI
-	JGE  rows2054
+	JGE  rows2208
 
-row2053:
+row2207:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56241,7 +59533,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56256,7 +59548,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56271,7 +59563,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56286,7 +59578,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56301,7 +59593,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56316,7 +59608,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56331,7 +59623,7 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2054
+	JGE          rows2208
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56346,21 +59638,21 @@ row2053:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2053
+	JLT          row2207
 
-rows2054:
-	JMP summed2042
+rows2208:
+	JMP summed2191
 
-zeros2050:
+zeros2204:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2056
+	JGE     rows2210
 
-row2055:
+row2209:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -56392,13 +59684,13 @@ row2055:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2055
+	JLT          row2209
 
-rows2056:
+rows2210:
 	CMPQ R10, SI
-	JGE  rows2058
+	JGE  rows2212
 
-row2057:
+row2211:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56419,7 +59711,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56440,7 +59732,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56461,7 +59753,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56482,7 +59774,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56503,7 +59795,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56524,7 +59816,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56545,7 +59837,7 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2058
+	JGE          rows2212
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56566,38 +59858,38 @@ row2057:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2057
+	JLT          row2211
 
-rows2058:
-summed2042:
-summed2059:
+rows2212:
+summed2191:
+summed2213:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2062
+	JNE  special2216
 
-final2060:
+final2214:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2064
+	JNE     around2218
 	VMOVDQU Y0, (DX)
 
-stored2063:
-stored2061:
+stored2217:
+stored2215:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2035
-	JMP  over2037
+	JLT  result2184
+	JMP  over2186
 
-many2040:
+many2189:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2036
-	JMP   few2041
+	JEQ   tooMany2185
+	JMP   few2190
 
-rounded2044:
+rounded2193:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2065
+	JEQ     skip2219
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2066
+	JEQ     none2220
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -56608,9 +59900,9 @@ rounded2044:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2068
+	JGE     rows2222
 
-row2067:
+row2221:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -56640,14 +59932,14 @@ row2067:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2069
+	JCC          other2223
 	VMOVD        X3, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2069
+	JCC          other2223
 
-done2070:
+done2224:
 	VPBROADCASTD (R9)(R12*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -56662,13 +59954,13 @@ done2070:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2067
+	JLT          row2221
 
-rows2068:
+rows2222:
 	CMPQ R11, SI
-	JGE  rows2072
+	JGE  rows2226
 
-row2071:
+row2225:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -56688,14 +59980,14 @@ row2071:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2073
+	JCC          other2227
 	VMOVD        X3, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2073
+	JCC          other2227
 
-done2074:
+done2228:
 	VPBROADCASTD (R9)(R12*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
@@ -56709,23 +60001,23 @@ done2074:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2071
+	JLT          row2225
 
-rows2072:
-	JMP summed2042
+rows2226:
+	JMP summed2191
 
-none2066:
+none2220:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2075
+	JEQ     zeros2229
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2077
+	JGE     rows2231
 
-row2076:
+row2230:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -56743,9 +60035,9 @@ row2076:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2078
+	JCC          other2232
 
-done2079:
+done2233:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRAD       $0x1c, Y1, Y1
@@ -56758,13 +60050,13 @@ done2079:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2076
+	JLT          row2230
 
-rows2077:
+rows2231:
 	CMPQ R10, SI
-	JGE  rows2081
+	JGE  rows2235
 
-row2080:
+row2234:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56776,9 +60068,9 @@ row2080:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2082
+	JCC          other2236
 
-done2083:
+done2237:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRAD       $0x1c, Y1, Y1
@@ -56790,21 +60082,21 @@ done2083:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2080
+	JLT          row2234
 
-rows2081:
-	JMP summed2042
+rows2235:
+	JMP summed2191
 
-zeros2075:
+zeros2229:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2085
+	JGE     rows2239
 
-row2084:
+row2238:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -56831,14 +60123,14 @@ row2084:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2086
+	JCC          other2240
 	VMOVD        X3, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2086
+	JCC          other2240
 
-done2087:
+done2241:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRAD       $0x1c, Y1, Y1
@@ -56852,13 +60144,13 @@ done2087:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2084
+	JLT          row2238
 
-rows2085:
+rows2239:
 	CMPQ R10, SI
-	JGE  rows2089
+	JGE  rows2243
 
-row2088:
+row2242:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -56875,14 +60167,14 @@ row2088:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2090
+	JCC          other2244
 	VMOVD        X3, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2090
+	JCC          other2244
 
-done2091:
+done2245:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRAD       $0x1c, Y1, Y1
@@ -56895,16 +60187,16 @@ done2091:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2088
+	JLT          row2242
 
-rows2089:
-	JMP summed2042
+rows2243:
+	JMP summed2191
 
-skip2065:
+skip2219:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2092
+	JEQ     skip2246
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2093
+	JEQ     none2247
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -56915,9 +60207,9 @@ skip2065:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2095
+	JGE     rows2249
 
-row2094:
+row2248:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -56955,13 +60247,13 @@ row2094:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2094
+	JLT          row2248
 
-rows2095:
+rows2249:
 	CMPQ R11, SI
-	JGE  rows2097
+	JGE  rows2251
 
-row2096:
+row2250:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -56988,23 +60280,23 @@ row2096:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2096
+	JLT          row2250
 
-rows2097:
-	JMP summed2042
+rows2251:
+	JMP summed2191
 
-none2093:
+none2247:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2098
+	JEQ     zeros2252
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2100
+	JGE     rows2254
 
-row2099:
+row2253:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -57028,13 +60320,13 @@ row2099:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2099
+	JLT          row2253
 
-rows2100:
+rows2254:
 	CMPQ R10, SI
-	JGE  rows2102
+	JGE  rows2256
 
-row2101:
+row2255:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -57051,21 +60343,21 @@ row2101:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2101
+	JLT          row2255
 
-rows2102:
-	JMP summed2042
+rows2256:
+	JMP summed2191
 
-zeros2098:
+zeros2252:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2104
+	JGE     rows2258
 
-row2103:
+row2257:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -57099,13 +60391,13 @@ row2103:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2103
+	JLT          row2257
 
-rows2104:
+rows2258:
 	CMPQ R10, SI
-	JGE  rows2106
+	JGE  rows2260
 
-row2105:
+row2259:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -57128,42 +60420,42 @@ row2105:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2105
+	JLT          row2259
 
-rows2106:
-	JMP summed2042
+rows2260:
+	JMP summed2191
 
-skip2092:
-	JMP summed2042
+skip2246:
+	JMP summed2191
 
-around2064:
+around2218:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2063
+	JMP      stored2217
 
-special2062:
+special2216:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2107
+	JEQ     narrow2261
 	VMOVUPS Y0, (DX)
-	JMP     stored2061
+	JMP     stored2215
 
-narrow2107:
+narrow2261:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2108
+	JEQ          skip2262
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2109
+	JEQ          empty2263
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty2109:
-skip2108:
+empty2263:
+skip2262:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2110
+	JEQ          skip2264
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2111
+	JEQ          skip2265
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -57176,7 +60468,7 @@ skip2108:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2111:
+skip2265:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -57187,17 +60479,17 @@ skip2111:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2113
+	JNE          around2267
 	VMOVDQU      X0, (DX)
 
-stored2112:
-	JMP stored2061
+stored2266:
+	JMP stored2215
 
-skip2110:
+skip2264:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2114
+	JEQ          skip2268
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2115
+	JEQ          skip2269
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -57209,18 +60501,18 @@ skip2110:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2115:
+skip2269:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2117
+	JNE       around2271
 	VMOVDQU   X0, (DX)
 
-stored2116:
-	JMP stored2061
+stored2270:
+	JMP stored2215
 
-skip2114:
+skip2268:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2118
+	JEQ          skip2272
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -57232,26 +60524,26 @@ skip2114:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2118:
-	JMP final2060
+skip2272:
+	JMP final2214
 
-empty2043:
+empty2192:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2059
+	JNE     summed2213
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2119
+	JNE     narrow2273
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2120
+	JNE     around2274
 	VMOVDQU Y0, (DX)
-	JMP     stored2061
+	JMP     stored2215
 
-narrow2119:
+narrow2273:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2121
+	JNE     around2275
 	VMOVDQU X0, (DX)
-	JMP     stored2061
+	JMP     stored2215
 
-other2069:
+other2223:
 	VCMPPS       $0x03, Y2, Y2, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y2, Y2
@@ -57271,9 +60563,9 @@ other2069:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2070
+	JMP          done2224
 
-other2073:
+other2227:
 	VCMPPS       $0x03, Y2, Y2, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y2, Y2
@@ -57293,9 +60585,9 @@ other2073:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2074
+	JMP          done2228
 
-other2078:
+other2232:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS    Y1, Y3, Y2, Y1
@@ -57313,9 +60605,9 @@ other2078:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2079
+	JMP          done2233
 
-other2082:
+other2236:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS    Y1, Y3, Y2, Y1
@@ -57333,9 +60625,9 @@ other2082:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2083
+	JMP          done2237
 
-other2086:
+other2240:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y1, Y4, Y2, Y1
@@ -57354,9 +60646,9 @@ other2086:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2087
+	JMP          done2241
 
-other2090:
+other2244:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y1, Y4, Y2, Y1
@@ -57375,35 +60667,35 @@ other2090:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2091
+	JMP          done2245
 
-around2113:
+around2267:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2112
+	JMP      stored2266
 
-around2117:
+around2271:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2116
+	JMP      stored2270
 
-around2120:
+around2274:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2061
+	JMP      stored2215
 
-around2121:
+around2275:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2061
+	JMP      stored2215
 
-tooMany2036:
+tooMany2185:
 	MOVQ DI, results+24(FP)
 
-over2037:
+over2186:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile1942
-	JMP  done2034
+	JNE  tile2086
+	JMP  done2183
 
-few2033:
+few2182:
 	MOVQ         DX, 8(SP)
 	SARQ         $0x01, DX
 	LEAQ         (R8)(DX*1), R9
@@ -57435,36 +60727,38 @@ few2033:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JNE          wide2125
+	JNE          wide2279
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip2126
+	JEQ          skip2280
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip2126:
-wide2125:
+skip2280:
+wide2279:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2124
+	JGE  over2278
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2122:
+result2276:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2127
+	JGT  many2281
 
-few2128:
+few2282:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty2130
+	JGE     empty2284
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2131
+	JNE     rounded2285
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2132
+	JEQ     none2286
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2287
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -57475,9 +60769,238 @@ few2128:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2134
+	JGE     rows2289
 
-row2133:
+row2288:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2290
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2291:
+	VMULPS     Y6, Y7, Y7
+	VMULPS     Y7, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 3(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row2288
+
+rows2289:
+	CMPQ R10, SI
+	JGE  rows2293
+
+row2292:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2294
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2295:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2296
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2297:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2298
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2299:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2300
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2301:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2302
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2303:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2304
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2305:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2306
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2307:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2293
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first2308
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded2309:
+	VMULPS Y6, Y7, Y7
+	VMULPS Y7, Y5, Y5
+	VADDPS Y5, Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row2292
+
+rows2293:
+	JMP summed2283
+
+zeros2287:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows2311
+
+row2310:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -57502,13 +61025,13 @@ row2133:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2135
+	JLT          first2312
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2136:
+loaded2313:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VMULPS     Y8, Y5, Y5
@@ -57516,13 +61039,13 @@ loaded2136:
 	PREFETCHT0 3(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row2133
+	JLT        row2310
 
-rows2134:
+rows2311:
 	CMPQ R10, SI
-	JGE  rows2138
+	JGE  rows2315
 
-row2137:
+row2314:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57537,20 +61060,20 @@ row2137:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2139
+	JLT          first2316
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2140:
+loaded2317:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57565,20 +61088,20 @@ loaded2140:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2141
+	JLT          first2318
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2142:
+loaded2319:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57593,20 +61116,20 @@ loaded2142:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2143
+	JLT          first2320
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2144:
+loaded2321:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57621,20 +61144,20 @@ loaded2144:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2145
+	JLT          first2322
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2146:
+loaded2323:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57649,20 +61172,20 @@ loaded2146:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2147
+	JLT          first2324
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2148:
+loaded2325:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57677,20 +61200,20 @@ loaded2148:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2149
+	JLT          first2326
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2150:
+loaded2327:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57705,20 +61228,20 @@ loaded2150:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2151
+	JLT          first2328
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2152:
+loaded2329:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2138
+	JGE          rows2315
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -57733,36 +61256,36 @@ loaded2152:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2153
+	JLT          first2330
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2154:
+loaded2331:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VMULPS Y8, Y5, Y5
 	VADDPS Y5, Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row2137
+	JLT    row2314
 
-rows2138:
-	JMP summed2129
+rows2315:
+	JMP summed2283
 
-none2132:
+none2286:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2155
+	JEQ     zeros2332
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2157
+	JGE     rows2334
 
-row2156:
+row2333:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -57776,25 +61299,25 @@ row2156:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2158
+	JLT          first2335
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2159:
+loaded2336:
 	VMULPS     Y5, Y6, Y6
 	VADDPS     Y6, Y0, Y0
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2156
+	JLT        row2333
 
-rows2157:
+rows2334:
 	CMPQ R8, SI
-	JGE  rows2161
+	JGE  rows2338
 
-row2160:
+row2337:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57802,18 +61325,18 @@ row2160:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2162
+	JLT          first2339
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2163:
+loaded2340:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57821,18 +61344,18 @@ loaded2163:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2164
+	JLT          first2341
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2165:
+loaded2342:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57840,18 +61363,18 @@ loaded2165:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2166
+	JLT          first2343
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2167:
+loaded2344:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57859,18 +61382,18 @@ loaded2167:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2168
+	JLT          first2345
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2169:
+loaded2346:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57878,18 +61401,18 @@ loaded2169:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2170
+	JLT          first2347
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2171:
+loaded2348:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57897,18 +61420,18 @@ loaded2171:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2172
+	JLT          first2349
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2173:
+loaded2350:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57916,18 +61439,18 @@ loaded2173:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2174
+	JLT          first2351
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2175:
+loaded2352:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2161
+	JGE          rows2338
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -57935,32 +61458,32 @@ loaded2175:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2176
+	JLT          first2353
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2177:
+loaded2354:
 	VMULPS Y5, Y6, Y6
 	VADDPS Y6, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row2160
+	JLT    row2337
 
-rows2161:
-	JMP summed2129
+rows2338:
+	JMP summed2283
 
-zeros2155:
+zeros2332:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2179
+	JGE     rows2356
 
-row2178:
+row2355:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -57983,26 +61506,26 @@ row2178:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2180
+	JLT          first2357
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2181:
+loaded2358:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VADDPS     Y7, Y0, Y0
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2178
+	JLT        row2355
 
-rows2179:
+rows2356:
 	CMPQ R8, SI
-	JGE  rows2183
+	JGE  rows2360
 
-row2182:
+row2359:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58015,19 +61538,19 @@ row2182:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2184
+	JLT          first2361
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2185:
+loaded2362:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58040,19 +61563,19 @@ loaded2185:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2186
+	JLT          first2363
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2187:
+loaded2364:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58065,19 +61588,19 @@ loaded2187:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2188
+	JLT          first2365
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2189:
+loaded2366:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58090,19 +61613,19 @@ loaded2189:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2190
+	JLT          first2367
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2191:
+loaded2368:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58115,19 +61638,19 @@ loaded2191:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2192
+	JLT          first2369
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2193:
+loaded2370:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58140,19 +61663,19 @@ loaded2193:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2194
+	JLT          first2371
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2195:
+loaded2372:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58165,19 +61688,19 @@ loaded2195:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2196
+	JLT          first2373
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2197:
+loaded2374:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2183
+	JGE          rows2360
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58190,67 +61713,67 @@ loaded2197:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2198
+	JLT          first2375
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2199:
+loaded2376:
 	VSUBPS Y6, Y7, Y7
 	VMULPS Y5, Y7, Y7
 	VADDPS Y7, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row2182
+	JLT    row2359
 
-rows2183:
-summed2129:
-summed2200:
+rows2360:
+summed2283:
+summed2377:
 	VPERMPS Y0, Y2, Y0
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special2203
+	JNE     special2380
 
-final2201:
+final2378:
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less2204
+	JEQ          less2381
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less2204:
+less2381:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less2205
+	JEQ     less2382
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less2205:
+less2382:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less2206
+	JEQ     less2383
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less2206:
-stored2202:
+less2383:
+stored2379:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2122
-	JMP  over2124
+	JLT  result2276
+	JMP  over2278
 
-many2127:
+many2281:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2123
-	JMP   few2128
+	JEQ   tooMany2277
+	JMP   few2282
 
-rounded2131:
+rounded2285:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2207
+	JEQ     skip2384
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2208
+	JEQ     none2385
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -58261,9 +61784,9 @@ rounded2131:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2210
+	JGE     rows2387
 
-row2209:
+row2386:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -58293,22 +61816,22 @@ row2209:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2211
+	JCC          other2388
 	VMOVD        X7, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2211
+	JCC          other2388
 
-done2212:
+done2389:
 	CMPQ         R11, 16(SP)
-	JLT          first2213
+	JLT          first2390
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2214:
+loaded2391:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -58319,13 +61842,13 @@ loaded2214:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2209
+	JLT          row2386
 
-rows2210:
+rows2387:
 	CMPQ R10, SI
-	JGE  rows2216
+	JGE  rows2393
 
-row2215:
+row2392:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y5
@@ -58345,22 +61868,22 @@ row2215:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2217
+	JCC          other2394
 	VMOVD        X7, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2217
+	JCC          other2394
 
-done2218:
+done2395:
 	CMPQ         R11, 16(SP)
-	JLT          first2219
+	JLT          first2396
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2220:
+loaded2397:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -58370,23 +61893,23 @@ loaded2220:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2215
+	JLT          row2392
 
-rows2216:
-	JMP summed2129
+rows2393:
+	JMP summed2283
 
-none2208:
+none2385:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2221
+	JEQ     zeros2398
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2223
+	JGE     rows2400
 
-row2222:
+row2399:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -58404,17 +61927,17 @@ row2222:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2224
+	JCC          other2401
 
-done2225:
+done2402:
 	CMPQ         R10, 16(SP)
-	JLT          first2226
+	JLT          first2403
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2227:
+loaded2404:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -58423,13 +61946,13 @@ loaded2227:
 	PREFETCHT0   3(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2222
+	JLT          row2399
 
-rows2223:
+rows2400:
 	CMPQ R8, SI
-	JGE  rows2229
+	JGE  rows2406
 
-row2228:
+row2405:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58441,17 +61964,17 @@ row2228:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other2230
+	JCC          other2407
 
-done2231:
+done2408:
 	CMPQ         R10, 16(SP)
-	JLT          first2232
+	JLT          first2409
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2233:
+loaded2410:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -58459,21 +61982,21 @@ loaded2233:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2228
+	JLT          row2405
 
-rows2229:
-	JMP summed2129
+rows2406:
+	JMP summed2283
 
-zeros2221:
+zeros2398:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2235
+	JGE     rows2412
 
-row2234:
+row2411:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -58500,22 +62023,22 @@ row2234:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2236
+	JCC          other2413
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2236
+	JCC          other2413
 
-done2237:
+done2414:
 	CMPQ         R10, 16(SP)
-	JLT          first2238
+	JLT          first2415
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2239:
+loaded2416:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -58525,13 +62048,13 @@ loaded2239:
 	PREFETCHT0   3(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2234
+	JLT          row2411
 
-rows2235:
+rows2412:
 	CMPQ R8, SI
-	JGE  rows2241
+	JGE  rows2418
 
-row2240:
+row2417:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58548,22 +62071,22 @@ row2240:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other2242
+	JCC          other2419
 	VMOVD        X7, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other2242
+	JCC          other2419
 
-done2243:
+done2420:
 	CMPQ         R10, 16(SP)
-	JLT          first2244
+	JLT          first2421
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2245:
+loaded2422:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -58572,16 +62095,16 @@ loaded2245:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2240
+	JLT          row2417
 
-rows2241:
-	JMP summed2129
+rows2418:
+	JMP summed2283
 
-skip2207:
+skip2384:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2246
+	JEQ     skip2423
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2247
+	JEQ     none2424
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -58592,9 +62115,9 @@ skip2207:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2249
+	JGE     rows2426
 
-row2248:
+row2425:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -58620,13 +62143,13 @@ row2248:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2250
+	JLT          first2427
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2251:
+loaded2428:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VCVTPS2PH  $0x00, Y8, X6
@@ -58636,13 +62159,13 @@ loaded2251:
 	PREFETCHT0 3(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row2248
+	JLT        row2425
 
-rows2249:
+rows2426:
 	CMPQ R10, SI
-	JGE  rows2253
+	JGE  rows2430
 
-row2252:
+row2429:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X5
@@ -58658,13 +62181,13 @@ row2252:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2254
+	JLT          first2431
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2255:
+loaded2432:
 	VSUBPS    Y7, Y8, Y8
 	VMULPS    Y6, Y8, Y8
 	VCVTPS2PH $0x00, Y8, X6
@@ -58673,23 +62196,23 @@ loaded2255:
 	VADDPS    Y5, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row2252
+	JLT       row2429
 
-rows2253:
-	JMP summed2129
+rows2430:
+	JMP summed2283
 
-none2247:
+none2424:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2256
+	JEQ     zeros2433
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2258
+	JGE     rows2435
 
-row2257:
+row2434:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -58703,13 +62226,13 @@ row2257:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2259
+	JLT          first2436
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2260:
+loaded2437:
 	VMULPS     Y5, Y6, Y6
 	VCVTPS2PH  $0x00, Y6, X5
 	VCVTPH2PS  X5, Y6
@@ -58717,13 +62240,13 @@ loaded2260:
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2257
+	JLT        row2434
 
-rows2258:
+rows2435:
 	CMPQ R8, SI
-	JGE  rows2262
+	JGE  rows2439
 
-row2261:
+row2438:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58731,34 +62254,34 @@ row2261:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2263
+	JLT          first2440
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2264:
+loaded2441:
 	VMULPS    Y5, Y6, Y6
 	VCVTPS2PH $0x00, Y6, X5
 	VCVTPH2PS X5, Y6
 	VADDPS    Y6, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row2261
+	JLT       row2438
 
-rows2262:
-	JMP summed2129
+rows2439:
+	JMP summed2283
 
-zeros2256:
+zeros2433:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2266
+	JGE     rows2443
 
-row2265:
+row2442:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -58781,13 +62304,13 @@ row2265:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2267
+	JLT          first2444
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2268:
+loaded2445:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VCVTPS2PH  $0x00, Y7, X5
@@ -58796,13 +62319,13 @@ loaded2268:
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2265
+	JLT        row2442
 
-rows2266:
+rows2443:
 	CMPQ R8, SI
-	JGE  rows2270
+	JGE  rows2447
 
-row2269:
+row2446:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -58815,13 +62338,13 @@ row2269:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2271
+	JLT          first2448
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2272:
+loaded2449:
 	VSUBPS    Y6, Y7, Y7
 	VMULPS    Y5, Y7, Y7
 	VCVTPS2PH $0x00, Y7, X5
@@ -58829,26 +62352,215 @@ loaded2272:
 	VADDPS    Y7, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row2269
+	JLT       row2446
 
-rows2270:
-	JMP summed2129
+rows2447:
+	JMP summed2283
 
-skip2246:
-	JMP summed2129
+skip2423:
+	JMP summed2283
 
-first2135:
+first2290:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2450:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2450
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2291
+
+first2294:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2451:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2451
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2295
+
+first2296:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2452:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2452
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2297
+
+first2298:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2453:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2453
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2299
+
+first2300:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2454:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2454
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2301
+
+first2302:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2455:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2455
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2303
+
+first2304:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2456:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2456
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2305
+
+first2306:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2457:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2457
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2307
+
+first2308:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte2458:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte2458
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRAD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded2309
+
+first2312:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2273:
+byte2459:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2273
+	JLT          byte2459
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58856,20 +62568,20 @@ byte2273:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2136
+	JMP          loaded2313
 
-first2139:
+first2316:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2274:
+byte2460:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2274
+	JLT          byte2460
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58877,20 +62589,20 @@ byte2274:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2140
+	JMP          loaded2317
 
-first2141:
+first2318:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2275:
+byte2461:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2275
+	JLT          byte2461
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58898,20 +62610,20 @@ byte2275:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2142
+	JMP          loaded2319
 
-first2143:
+first2320:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2276:
+byte2462:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2276
+	JLT          byte2462
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58919,20 +62631,20 @@ byte2276:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2144
+	JMP          loaded2321
 
-first2145:
+first2322:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2277:
+byte2463:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2277
+	JLT          byte2463
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58940,20 +62652,20 @@ byte2277:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2146
+	JMP          loaded2323
 
-first2147:
+first2324:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2278:
+byte2464:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2278
+	JLT          byte2464
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58961,20 +62673,20 @@ byte2278:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2148
+	JMP          loaded2325
 
-first2149:
+first2326:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2279:
+byte2465:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2279
+	JLT          byte2465
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -58982,20 +62694,20 @@ byte2279:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2150
+	JMP          loaded2327
 
-first2151:
+first2328:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2280:
+byte2466:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2280
+	JLT          byte2466
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59003,20 +62715,20 @@ byte2280:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2152
+	JMP          loaded2329
 
-first2153:
+first2330:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2281:
+byte2467:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2281
+	JLT          byte2467
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59024,20 +62736,20 @@ byte2281:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2154
+	JMP          loaded2331
 
-first2158:
+first2335:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2282:
+byte2468:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2282
+	JLT          byte2468
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59045,20 +62757,20 @@ byte2282:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2159
+	JMP          loaded2336
 
-first2162:
+first2339:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2283:
+byte2469:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2283
+	JLT          byte2469
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59066,20 +62778,20 @@ byte2283:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2163
+	JMP          loaded2340
 
-first2164:
+first2341:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2284:
+byte2470:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2284
+	JLT          byte2470
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59087,20 +62799,20 @@ byte2284:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2165
+	JMP          loaded2342
 
-first2166:
+first2343:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2285:
+byte2471:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2285
+	JLT          byte2471
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59108,20 +62820,20 @@ byte2285:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2167
+	JMP          loaded2344
 
-first2168:
+first2345:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2286:
+byte2472:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2286
+	JLT          byte2472
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59129,20 +62841,20 @@ byte2286:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2169
+	JMP          loaded2346
 
-first2170:
+first2347:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2287:
+byte2473:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2287
+	JLT          byte2473
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59150,20 +62862,20 @@ byte2287:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2171
+	JMP          loaded2348
 
-first2172:
+first2349:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2288:
+byte2474:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2288
+	JLT          byte2474
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59171,20 +62883,20 @@ byte2288:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2173
+	JMP          loaded2350
 
-first2174:
+first2351:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2289:
+byte2475:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2289
+	JLT          byte2475
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59192,20 +62904,20 @@ byte2289:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2175
+	JMP          loaded2352
 
-first2176:
+first2353:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2290:
+byte2476:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2290
+	JLT          byte2476
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59213,20 +62925,20 @@ byte2290:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2177
+	JMP          loaded2354
 
-first2180:
+first2357:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2291:
+byte2477:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2291
+	JLT          byte2477
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59234,20 +62946,20 @@ byte2291:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2181
+	JMP          loaded2358
 
-first2184:
+first2361:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2292:
+byte2478:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2292
+	JLT          byte2478
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59255,20 +62967,20 @@ byte2292:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2185
+	JMP          loaded2362
 
-first2186:
+first2363:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2293:
+byte2479:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2293
+	JLT          byte2479
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59276,20 +62988,20 @@ byte2293:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2187
+	JMP          loaded2364
 
-first2188:
+first2365:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2294:
+byte2480:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2294
+	JLT          byte2480
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59297,20 +63009,20 @@ byte2294:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2189
+	JMP          loaded2366
 
-first2190:
+first2367:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2295:
+byte2481:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2295
+	JLT          byte2481
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59318,20 +63030,20 @@ byte2295:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2191
+	JMP          loaded2368
 
-first2192:
+first2369:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2296:
+byte2482:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2296
+	JLT          byte2482
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59339,20 +63051,20 @@ byte2296:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2193
+	JMP          loaded2370
 
-first2194:
+first2371:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2297:
+byte2483:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2297
+	JLT          byte2483
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59360,20 +63072,20 @@ byte2297:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2195
+	JMP          loaded2372
 
-first2196:
+first2373:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2298:
+byte2484:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2298
+	JLT          byte2484
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59381,20 +63093,20 @@ byte2298:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2197
+	JMP          loaded2374
 
-first2198:
+first2375:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2299:
+byte2485:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2299
+	JLT          byte2485
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59402,52 +63114,52 @@ byte2299:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2199
+	JMP          loaded2376
 
-special2203:
+special2380:
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          narrow2300
+	JEQ          narrow2486
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less2301
+	JEQ          less2487
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less2301:
+less2487:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less2302
+	JEQ     less2488
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less2302:
+less2488:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less2303
+	JEQ     less2489
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less2303:
-	JMP stored2202
+less2489:
+	JMP stored2379
 
-narrow2300:
+narrow2486:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2304
+	JEQ          skip2490
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2305
+	JEQ          empty2491
 	SHRQ         $0x03, R8
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty2305:
-skip2304:
+empty2491:
+skip2490:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2306
+	JEQ          skip2492
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2307
+	JEQ          skip2493
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -59465,7 +63177,7 @@ skip2304:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip2307:
+skip2493:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -59477,31 +63189,31 @@ skip2307:
 	VPACKUSDW    X5, X0, X0
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less2308
+	JEQ          less2494
 	VMOVLPS      X0, (BX)
 	VPSRLDQ      $0x08, X0, X0
 	ADDQ         $0x08, BX
 
-less2308:
+less2494:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less2309
+	JEQ     less2495
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less2309:
+less2495:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less2310
+	JEQ     less2496
 	VPEXTRW $0x00, X0, (BX)
 
-less2310:
-	JMP stored2202
+less2496:
+	JMP stored2379
 
-skip2306:
+skip2492:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2311
+	JEQ          skip2497
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2312
+	JEQ          skip2498
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -59518,33 +63230,33 @@ skip2306:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip2312:
+skip2498:
 	VCVTPS2PH $0x00, Y0, X0
 	LEAQ      (DX), BX
 	TESTQ     $0x00000004, (SP)
-	JEQ       less2313
+	JEQ       less2499
 	VMOVLPS   X0, (BX)
 	VPSRLDQ   $0x08, X0, X0
 	ADDQ      $0x08, BX
 
-less2313:
+less2499:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less2314
+	JEQ     less2500
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less2314:
+less2500:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less2315
+	JEQ     less2501
 	VPEXTRW $0x00, X0, (BX)
 
-less2315:
-	JMP stored2202
+less2501:
+	JMP stored2379
 
-skip2311:
+skip2497:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2316
+	JEQ          skip2502
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -59556,25 +63268,25 @@ skip2311:
 	VMASKMOVPS   (DX), Y1, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip2316:
-	JMP final2201
+skip2502:
+	JMP final2378
 
-empty2130:
-	JMP summed2200
+empty2284:
+	JMP summed2377
 
-other2211:
+other2388:
 	VCMPPS       $0x03, Y6, Y6, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y8, Y9, Y6, Y6
 	VMOVAPS      Y6, Y6
 	CMPQ         R11, 16(SP)
-	JLT          first2317
+	JLT          first2503
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2318:
+loaded2504:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -59586,20 +63298,20 @@ loaded2318:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2212
+	JMP    done2389
 
-first2213:
+first2390:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2319:
+byte2505:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2319
+	JLT          byte2505
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59607,21 +63319,21 @@ byte2319:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2214
+	JMP          loaded2391
 
-other2217:
+other2394:
 	VCMPPS       $0x03, Y6, Y6, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y8, Y9, Y6, Y6
 	VMOVAPS      Y6, Y6
 	CMPQ         R11, 16(SP)
-	JLT          first2320
+	JLT          first2506
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2321:
+loaded2507:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -59633,20 +63345,20 @@ loaded2321:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2218
+	JMP    done2395
 
-first2219:
+first2396:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2322:
+byte2508:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2322
+	JLT          byte2508
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59654,21 +63366,21 @@ byte2322:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2220
+	JMP          loaded2397
 
-other2224:
+other2401:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y5, Y7, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2323
+	JLT          first2509
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2324:
+loaded2510:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -59678,20 +63390,20 @@ loaded2324:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2225
+	JMP    done2402
 
-first2226:
+first2403:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2325:
+byte2511:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2325
+	JLT          byte2511
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -59699,21 +63411,21 @@ byte2325:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2227
+	JMP          loaded2404
 
-other2230:
+other2407:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y5, Y7, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2326
+	JLT          first2512
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2327:
+loaded2513:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -59723,20 +63435,20 @@ loaded2327:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2231
+	JMP    done2408
 
-first2232:
+first2409:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2328:
+byte2514:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2328
+	JLT          byte2514
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -59744,21 +63456,21 @@ byte2328:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2233
+	JMP          loaded2410
 
-other2236:
+other2413:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y5, Y8, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2329
+	JLT          first2515
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2330:
+loaded2516:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -59769,20 +63481,20 @@ loaded2330:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2237
+	JMP    done2414
 
-first2238:
+first2415:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2331:
+byte2517:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2331
+	JLT          byte2517
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -59790,21 +63502,21 @@ byte2331:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2239
+	JMP          loaded2416
 
-other2242:
+other2419:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y5, Y8, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2332
+	JLT          first2518
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded2333:
+loaded2519:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -59815,20 +63527,20 @@ loaded2333:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2243
+	JMP    done2420
 
-first2244:
+first2421:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2334:
+byte2520:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2334
+	JLT          byte2520
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -59836,20 +63548,20 @@ byte2334:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2245
+	JMP          loaded2422
 
-first2250:
+first2427:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2335:
+byte2521:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2335
+	JLT          byte2521
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59857,20 +63569,20 @@ byte2335:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2251
+	JMP          loaded2428
 
-first2254:
+first2431:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2336:
+byte2522:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2336
+	JLT          byte2522
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59878,20 +63590,20 @@ byte2336:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2255
+	JMP          loaded2432
 
-first2259:
+first2436:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2337:
+byte2523:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2337
+	JLT          byte2523
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59899,20 +63611,20 @@ byte2337:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2260
+	JMP          loaded2437
 
-first2263:
+first2440:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte2338:
+byte2524:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2338
+	JLT          byte2524
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -59920,20 +63632,20 @@ byte2338:
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2264
+	JMP          loaded2441
 
-first2267:
+first2444:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2339:
+byte2525:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2339
+	JLT          byte2525
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59941,20 +63653,20 @@ byte2339:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2268
+	JMP          loaded2445
 
-first2271:
+first2448:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte2340:
+byte2526:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2340
+	JLT          byte2526
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -59962,20 +63674,20 @@ byte2340:
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2272
+	JMP          loaded2449
 
-first2317:
+first2503:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2341:
+byte2527:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2341
+	JLT          byte2527
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -59983,20 +63695,20 @@ byte2341:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2318
+	JMP          loaded2504
 
-first2320:
+first2506:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte2342:
+byte2528:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte2342
+	JLT          byte2528
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -60004,20 +63716,20 @@ byte2342:
 	VPSRAD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2321
+	JMP          loaded2507
 
-first2323:
+first2509:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2343:
+byte2529:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2343
+	JLT          byte2529
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -60025,20 +63737,20 @@ byte2343:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2324
+	JMP          loaded2510
 
-first2326:
+first2512:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2344:
+byte2530:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2344
+	JLT          byte2530
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -60046,20 +63758,20 @@ byte2344:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2327
+	JMP          loaded2513
 
-first2329:
+first2515:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2345:
+byte2531:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2345
+	JLT          byte2531
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -60067,20 +63779,20 @@ byte2345:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2330
+	JMP          loaded2516
 
-first2332:
+first2518:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte2346:
+byte2532:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte2346
+	JLT          byte2532
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -60088,14 +63800,14 @@ byte2346:
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded2333
+	JMP          loaded2519
 
-tooMany2123:
+tooMany2277:
 	MOVQ DI, results+24(FP)
 
-over2124:
-done2034:
-done1565:
+over2278:
+done2183:
+done1689:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -60130,10 +63842,10 @@ TEXT ·sumCodesAVX2U4(SB), NOSPLIT, $40-128
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-tile2348:
+tile2534:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000030
-	JLE     narrower2349
+	JLE     narrower2535
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
 	CMOVQLT DX, BX
@@ -60143,19 +63855,19 @@ tile2348:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2352
+	JGE     over2538
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2350:
+result2536:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2353
+	JGT  many2539
 
-few2354:
+few2540:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -60165,11 +63877,13 @@ few2354:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     empty2356
+	JGE     empty2542
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2357
+	JNE     rounded2543
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2358
+	JEQ     none2544
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2545
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -60180,9 +63894,174 @@ few2354:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2360
+	JGE     rows2547
 
-row2359:
+row2546:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y9
+	VPBROADCASTD (R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPBROADCASTD 16(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPBROADCASTD 20(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPBROADCASTD 24(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPBROADCASTD 28(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2546
+
+rows2547:
+	CMPQ R11, SI
+	JGE  rows2549
+
+row2548:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y8
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y9
+	VPBROADCASTD (R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y3, Y3
+	VPBROADCASTD 16(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	VPBROADCASTD 20(R8)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	VPBROADCASTD 24(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	VPBROADCASTD 28(R9)(R12*1), Y10
+	VPSLLVD      halves<>+0(SB), Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2548
+
+rows2549:
+	JMP summed2541
+
+zeros2545:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2551
+
+row2550:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -60273,13 +64152,13 @@ row2359:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2359
+	JLT          row2550
 
-rows2360:
+rows2551:
 	CMPQ R11, SI
-	JGE  rows2362
+	JGE  rows2553
 
-row2361:
+row2552:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y8
@@ -60359,23 +64238,23 @@ row2361:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2361
+	JLT          row2552
 
-rows2362:
-	JMP summed2355
+rows2553:
+	JMP summed2541
 
-none2358:
+none2544:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2363
+	JEQ     zeros2554
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2365
+	JGE     rows2556
 
-row2364:
+row2555:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -60439,13 +64318,13 @@ row2364:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2364
+	JLT          row2555
 
-rows2365:
+rows2556:
 	CMPQ R10, SI
-	JGE  rows2367
+	JGE  rows2558
 
-row2366:
+row2557:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -60502,21 +64381,21 @@ row2366:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2366
+	JLT          row2557
 
-rows2367:
-	JMP summed2355
+rows2558:
+	JMP summed2541
 
-zeros2363:
+zeros2554:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2369
+	JGE     rows2560
 
-row2368:
+row2559:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -60597,13 +64476,13 @@ row2368:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2368
+	JLT          row2559
 
-rows2369:
+rows2560:
 	CMPQ R10, SI
-	JGE  rows2371
+	JGE  rows2562
 
-row2370:
+row2561:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -60673,17 +64552,17 @@ row2370:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2370
+	JLT          row2561
 
-rows2371:
-summed2355:
-summed2372:
+rows2562:
+summed2541:
+summed2563:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2375
+	JNE  special2566
 
-final2373:
+final2564:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2377
+	JNE     around2568
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -60694,25 +64573,25 @@ final2373:
 	VMOVDQU Y6, 192(DX)(BX*4)
 	VMOVDQU Y7, 224(DX)(BX*4)
 
-stored2376:
-stored2374:
+stored2567:
+stored2565:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2350
-	JMP  over2352
+	JLT  result2536
+	JMP  over2538
 
-many2353:
+many2539:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2351
-	JMP   few2354
+	JEQ   tooMany2537
+	JMP   few2540
 
-rounded2357:
+rounded2543:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2378
+	JEQ     skip2569
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2379
+	JEQ     none2570
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -60723,9 +64602,9 @@ rounded2357:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2381
+	JGE     rows2572
 
-row2380:
+row2571:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -60755,14 +64634,14 @@ row2380:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2382
+	JCC          other2573
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2382
+	JCC          other2573
 
-done2383:
+done2574:
 	VPBROADCASTD (R8)(R12*1), Y11
 	VPSLLVD      halves<>+0(SB), Y11, Y11
 	VPSRLD       $0x1c, Y11, Y11
@@ -60854,13 +64733,13 @@ done2383:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2380
+	JLT          row2571
 
-rows2381:
+rows2572:
 	CMPQ R11, SI
-	JGE  rows2385
+	JGE  rows2576
 
-row2384:
+row2575:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y8
@@ -60880,14 +64759,14 @@ row2384:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2386
+	JCC          other2577
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2386
+	JCC          other2577
 
-done2387:
+done2578:
 	VPBROADCASTD (R8)(R12*1), Y11
 	VPSLLVD      halves<>+0(SB), Y11, Y11
 	VPSRLD       $0x1c, Y11, Y11
@@ -60978,23 +64857,23 @@ done2387:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2384
+	JLT          row2575
 
-rows2385:
-	JMP summed2355
+rows2576:
+	JMP summed2541
 
-none2379:
+none2570:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2388
+	JEQ     zeros2579
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2390
+	JGE     rows2581
 
-row2389:
+row2580:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -61012,9 +64891,9 @@ row2389:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2391
+	JCC          other2582
 
-done2392:
+done2583:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
@@ -61090,13 +64969,13 @@ done2392:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2389
+	JLT          row2580
 
-rows2390:
+rows2581:
 	CMPQ R10, SI
-	JGE  rows2394
+	JGE  rows2585
 
-row2393:
+row2584:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -61108,9 +64987,9 @@ row2393:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2395
+	JCC          other2586
 
-done2396:
+done2587:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
@@ -61185,21 +65064,21 @@ done2396:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2393
+	JLT          row2584
 
-rows2394:
-	JMP summed2355
+rows2585:
+	JMP summed2541
 
-zeros2388:
+zeros2579:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2398
+	JGE     rows2589
 
-row2397:
+row2588:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -61226,14 +65105,14 @@ row2397:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2399
+	JCC          other2590
 	VMOVD        X10, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2399
+	JCC          other2590
 
-done2400:
+done2591:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
@@ -61317,13 +65196,13 @@ done2400:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2397
+	JLT          row2588
 
-rows2398:
+rows2589:
 	CMPQ R10, SI
-	JGE  rows2402
+	JGE  rows2593
 
-row2401:
+row2592:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -61340,14 +65219,14 @@ row2401:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2403
+	JCC          other2594
 	VMOVD        X10, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2403
+	JCC          other2594
 
-done2404:
+done2595:
 	VPBROADCASTD (R8)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
@@ -61430,16 +65309,16 @@ done2404:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2401
+	JLT          row2592
 
-rows2402:
-	JMP summed2355
+rows2593:
+	JMP summed2541
 
-skip2378:
+skip2569:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2405
+	JEQ     skip2596
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2406
+	JEQ     none2597
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -61450,9 +65329,9 @@ skip2378:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2408
+	JGE     rows2599
 
-row2407:
+row2598:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -61560,13 +65439,13 @@ row2407:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2407
+	JLT          row2598
 
-rows2408:
+rows2599:
 	CMPQ R11, SI
-	JGE  rows2410
+	JGE  rows2601
 
-row2409:
+row2600:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X8
@@ -61663,23 +65542,23 @@ row2409:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2409
+	JLT          row2600
 
-rows2410:
-	JMP summed2355
+rows2601:
+	JMP summed2541
 
-none2406:
+none2597:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2411
+	JEQ     zeros2602
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2413
+	JGE     rows2604
 
-row2412:
+row2603:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -61759,13 +65638,13 @@ row2412:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2412
+	JLT          row2603
 
-rows2413:
+rows2604:
 	CMPQ R10, SI
-	JGE  rows2415
+	JGE  rows2606
 
-row2414:
+row2605:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -61838,21 +65717,21 @@ row2414:
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2414
+	JLT          row2605
 
-rows2415:
-	JMP summed2355
+rows2606:
+	JMP summed2541
 
-zeros2411:
+zeros2602:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2417
+	JGE     rows2608
 
-row2416:
+row2607:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -61949,13 +65828,13 @@ row2416:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2416
+	JLT          row2607
 
-rows2417:
+rows2608:
 	CMPQ R10, SI
-	JGE  rows2419
+	JGE  rows2610
 
-row2418:
+row2609:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -62041,15 +65920,15 @@ row2418:
 	VADDPS       Y10, Y7, Y7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2418
+	JLT          row2609
 
-rows2419:
-	JMP summed2355
+rows2610:
+	JMP summed2541
 
-skip2405:
-	JMP summed2355
+skip2596:
+	JMP summed2541
 
-around2377:
+around2568:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
@@ -62058,11 +65937,11 @@ around2377:
 	VMOVNTDQ Y5, 160(DX)
 	VMOVNTDQ Y6, 192(DX)
 	VMOVNTDQ Y7, 224(DX)
-	JMP      stored2376
+	JMP      stored2567
 
-special2375:
+special2566:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2420
+	JEQ     narrow2611
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -62073,14 +65952,14 @@ special2375:
 	VMOVUPS Y6, 192(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y7, 224(DX)(BX*4)
-	JMP     stored2374
+	JMP     stored2565
 
-narrow2420:
+narrow2611:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2421
+	JEQ          skip2612
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2422
+	JEQ          empty2613
 	SHRQ         $0x03, R10
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R10, X8, X8
@@ -62094,12 +65973,12 @@ narrow2420:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty2422:
-skip2421:
+empty2613:
+skip2612:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2423
+	JEQ       skip2614
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2424
+	JEQ       skip2615
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -62127,7 +66006,7 @@ skip2421:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip2424:
+skip2615:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -62145,10 +66024,10 @@ skip2424:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2426
+	JNE       around2617
 	VMOVDQU   Y0, (DX)
 
-stored2425:
+stored2616:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -62166,10 +66045,10 @@ stored2425:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2428
+	JNE       around2619
 	VMOVDQU   Y0, 32(DX)
 
-stored2427:
+stored2618:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -62187,10 +66066,10 @@ stored2427:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2430
+	JNE       around2621
 	VMOVDQU   Y0, 64(DX)
 
-stored2429:
+stored2620:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -62208,18 +66087,18 @@ stored2429:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2432
+	JNE       around2623
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 96(DX)(BX*2)
 
-stored2431:
-	JMP stored2374
+stored2622:
+	JMP stored2565
 
-skip2423:
+skip2614:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2433
+	JEQ       skip2624
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2434
+	JEQ       skip2625
 	VCVTPH2PS (DX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(DX), Y8
@@ -62239,45 +66118,45 @@ skip2423:
 	VCVTPH2PS 112(DX)(BX*2), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip2434:
+skip2625:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2436
+	JNE       around2627
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored2435:
+stored2626:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2438
+	JNE       around2629
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored2437:
+stored2628:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2440
+	JNE       around2631
 	VMOVDQU   X0, 64(DX)
 	VMOVDQU   X1, 80(DX)
 
-stored2439:
+stored2630:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2442
+	JNE       around2633
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 96(DX)(BX*2)
 	VMOVDQU   X1, 112(DX)(BX*2)
 
-stored2441:
-	JMP stored2374
+stored2632:
+	JMP stored2565
 
-skip2433:
+skip2624:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2443
+	JEQ     skip2634
 	VMOVUPS (DX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(DX), Y8
@@ -62297,16 +66176,16 @@ skip2433:
 	VMOVUPS 224(DX)(BX*4), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip2443:
-	JMP final2373
+skip2634:
+	JMP final2564
 
-empty2356:
+empty2542:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2372
+	JNE     summed2563
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2444
+	JNE     narrow2635
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2445
+	JNE     around2636
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -62316,19 +66195,19 @@ empty2356:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 192(DX)(BX*4)
 	VMOVDQU Y0, 224(DX)(BX*4)
-	JMP     stored2374
+	JMP     stored2565
 
-narrow2444:
+narrow2635:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2446
+	JNE     around2637
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 96(DX)(BX*2)
-	JMP     stored2374
+	JMP     stored2565
 
-other2382:
+other2573:
 	VCMPPS       $0x03, Y9, Y9, Y11
 	VMOVUPS      all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS    Y11, Y12, Y9, Y9
@@ -62439,9 +66318,9 @@ other2382:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2383
+	JMP          done2574
 
-other2386:
+other2577:
 	VCMPPS       $0x03, Y9, Y9, Y11
 	VMOVUPS      all32_7fc00000<>+0(SB), Y12
 	VBLENDVPS    Y11, Y12, Y9, Y9
@@ -62552,9 +66431,9 @@ other2386:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2387
+	JMP          done2578
 
-other2391:
+other2582:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y8, Y10, Y9, Y8
@@ -62649,9 +66528,9 @@ other2391:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2392
+	JMP          done2583
 
-other2395:
+other2586:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y8, Y10, Y9, Y8
@@ -62746,9 +66625,9 @@ other2395:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2396
+	JMP          done2587
 
-other2399:
+other2590:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS    Y8, Y11, Y9, Y8
@@ -62851,9 +66730,9 @@ other2399:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2400
+	JMP          done2591
 
-other2403:
+other2594:
 	VCMPPS       $0x03, Y9, Y9, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y11
 	VBLENDVPS    Y8, Y11, Y9, Y8
@@ -62956,45 +66835,45 @@ other2403:
 	VADDPS       Y8, Y7, Y7
 	VXORPS       Y9, Y9, Y9
 	VXORPS       Y8, Y8, Y8
-	JMP          done2404
+	JMP          done2595
 
-around2426:
+around2617:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2425
+	JMP      stored2616
 
-around2428:
+around2619:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored2427
+	JMP      stored2618
 
-around2430:
+around2621:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2429
+	JMP      stored2620
 
-around2432:
+around2623:
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored2431
+	JMP      stored2622
 
-around2436:
+around2627:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored2435
+	JMP      stored2626
 
-around2438:
+around2629:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored2437
+	JMP      stored2628
 
-around2440:
+around2631:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored2439
+	JMP      stored2630
 
-around2442:
+around2633:
 	VMOVNTDQ X0, 96(DX)
 	VMOVNTDQ X1, 112(DX)
-	JMP      stored2441
+	JMP      stored2632
 
-around2445:
+around2636:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
@@ -63003,37 +66882,37 @@ around2445:
 	VMOVNTDQ Y0, 160(DX)
 	VMOVNTDQ Y0, 192(DX)
 	VMOVNTDQ Y0, 224(DX)
-	JMP      stored2374
+	JMP      stored2565
 
-around2446:
+around2637:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored2374
+	JMP      stored2565
 
-tooMany2351:
+tooMany2537:
 	MOVQ DI, results+24(FP)
 
-over2352:
+over2538:
 	SUBQ  $0x00000040, (SP)
-	JLE   done2347
+	JLE   done2533
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2447
+	JNE   wide2638
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2448
+	JEQ   skip2639
 	ADDQ  $-128, to+56(FP)
 
-skip2448:
-wide2447:
-	JMP tile2348
+skip2639:
+wide2638:
+	JMP tile2534
 
-narrower2349:
+narrower2535:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000020
-	JLE     narrower2450
+	JLE     narrower2641
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
 	CMOVQLT DX, BX
@@ -63043,19 +66922,19 @@ narrower2349:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2453
+	JGE     over2644
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2451:
+result2642:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2454
+	JGT  many2645
 
-few2455:
+few2646:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -63063,11 +66942,13 @@ few2455:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	CMPQ    BX, SI
-	JGE     empty2457
+	JGE     empty2648
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2458
+	JNE     rounded2649
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2459
+	JEQ     none2650
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2651
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -63078,9 +66959,146 @@ few2455:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2461
+	JGE     rows2653
 
-row2460:
+row2652:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y7
+	VPBROADCASTD (R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPBROADCASTD 16(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPBROADCASTD 20(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2652
+
+rows2653:
+	CMPQ R11, SI
+	JGE  rows2655
+
+row2654:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y6
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y7
+	VPBROADCASTD (R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y1, Y1
+	VPBROADCASTD 8(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y2, Y2
+	VPBROADCASTD 12(R8)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y3, Y3
+	VPBROADCASTD 16(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y8
+	VADDPS       Y8, Y4, Y4
+	VPBROADCASTD 20(R9)(R12*1), Y8
+	VPSLLVD      halves<>+0(SB), Y8, Y8
+	VPSRLD       $0x1c, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2654
+
+rows2655:
+	JMP summed2647
+
+zeros2651:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2657
+
+row2656:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -63155,13 +67173,13 @@ row2460:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2460
+	JLT          row2656
 
-rows2461:
+rows2657:
 	CMPQ R11, SI
-	JGE  rows2463
+	JGE  rows2659
 
-row2462:
+row2658:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y6
@@ -63225,23 +67243,23 @@ row2462:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2462
+	JLT          row2658
 
-rows2463:
-	JMP summed2456
+rows2659:
+	JMP summed2647
 
-none2459:
+none2650:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2464
+	JEQ     zeros2660
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2466
+	JGE     rows2662
 
-row2465:
+row2661:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -63293,13 +67311,13 @@ row2465:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2465
+	JLT          row2661
 
-rows2466:
+rows2662:
 	CMPQ R10, SI
-	JGE  rows2468
+	JGE  rows2664
 
-row2467:
+row2663:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -63344,21 +67362,21 @@ row2467:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2467
+	JLT          row2663
 
-rows2468:
-	JMP summed2456
+rows2664:
+	JMP summed2647
 
-zeros2464:
+zeros2660:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2470
+	JGE     rows2666
 
-row2469:
+row2665:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -63425,13 +67443,13 @@ row2469:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2469
+	JLT          row2665
 
-rows2470:
+rows2666:
 	CMPQ R10, SI
-	JGE  rows2472
+	JGE  rows2668
 
-row2471:
+row2667:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -63487,17 +67505,17 @@ row2471:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2471
+	JLT          row2667
 
-rows2472:
-summed2456:
-summed2473:
+rows2668:
+summed2647:
+summed2669:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2476
+	JNE  special2672
 
-final2474:
+final2670:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2478
+	JNE     around2674
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	VMOVDQU Y2, 64(DX)
@@ -63506,25 +67524,25 @@ final2474:
 	VMOVDQU Y4, 128(DX)(BX*4)
 	VMOVDQU Y5, 160(DX)(BX*4)
 
-stored2477:
-stored2475:
+stored2673:
+stored2671:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2451
-	JMP  over2453
+	JLT  result2642
+	JMP  over2644
 
-many2454:
+many2645:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2452
-	JMP   few2455
+	JEQ   tooMany2643
+	JMP   few2646
 
-rounded2458:
+rounded2649:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2479
+	JEQ     skip2675
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2480
+	JEQ     none2676
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -63535,9 +67553,9 @@ rounded2458:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2482
+	JGE     rows2678
 
-row2481:
+row2677:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -63567,14 +67585,14 @@ row2481:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2483
+	JCC          other2679
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2483
+	JCC          other2679
 
-done2484:
+done2680:
 	VPBROADCASTD (R8)(R12*1), Y9
 	VPSLLVD      halves<>+0(SB), Y9, Y9
 	VPSRLD       $0x1c, Y9, Y9
@@ -63644,13 +67662,13 @@ done2484:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2481
+	JLT          row2677
 
-rows2482:
+rows2678:
 	CMPQ R11, SI
-	JGE  rows2486
+	JGE  rows2682
 
-row2485:
+row2681:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y6
@@ -63670,14 +67688,14 @@ row2485:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2487
+	JCC          other2683
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2487
+	JCC          other2683
 
-done2488:
+done2684:
 	VPBROADCASTD (R8)(R12*1), Y9
 	VPSLLVD      halves<>+0(SB), Y9, Y9
 	VPSRLD       $0x1c, Y9, Y9
@@ -63746,23 +67764,23 @@ done2488:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2485
+	JLT          row2681
 
-rows2486:
-	JMP summed2456
+rows2682:
+	JMP summed2647
 
-none2480:
+none2676:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2489
+	JEQ     zeros2685
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2491
+	JGE     rows2687
 
-row2490:
+row2686:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -63780,9 +67798,9 @@ row2490:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2492
+	JCC          other2688
 
-done2493:
+done2689:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
@@ -63840,13 +67858,13 @@ done2493:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2490
+	JLT          row2686
 
-rows2491:
+rows2687:
 	CMPQ R10, SI
-	JGE  rows2495
+	JGE  rows2691
 
-row2494:
+row2690:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -63858,9 +67876,9 @@ row2494:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2496
+	JCC          other2692
 
-done2497:
+done2693:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
@@ -63917,21 +67935,21 @@ done2497:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2494
+	JLT          row2690
 
-rows2495:
-	JMP summed2456
+rows2691:
+	JMP summed2647
 
-zeros2489:
+zeros2685:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2499
+	JGE     rows2695
 
-row2498:
+row2694:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -63958,14 +67976,14 @@ row2498:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2500
+	JCC          other2696
 	VMOVD        X8, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2500
+	JCC          other2696
 
-done2501:
+done2697:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
@@ -64029,13 +68047,13 @@ done2501:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2498
+	JLT          row2694
 
-rows2499:
+rows2695:
 	CMPQ R10, SI
-	JGE  rows2503
+	JGE  rows2699
 
-row2502:
+row2698:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -64052,14 +68070,14 @@ row2502:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2504
+	JCC          other2700
 	VMOVD        X8, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2504
+	JCC          other2700
 
-done2505:
+done2701:
 	VPBROADCASTD (R8)(R11*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
@@ -64122,16 +68140,16 @@ done2505:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2502
+	JLT          row2698
 
-rows2503:
-	JMP summed2456
+rows2699:
+	JMP summed2647
 
-skip2479:
+skip2675:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2506
+	JEQ     skip2702
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2507
+	JEQ     none2703
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -64142,9 +68160,9 @@ skip2479:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2509
+	JGE     rows2705
 
-row2508:
+row2704:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -64232,13 +68250,13 @@ row2508:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2508
+	JLT          row2704
 
-rows2509:
+rows2705:
 	CMPQ R11, SI
-	JGE  rows2511
+	JGE  rows2707
 
-row2510:
+row2706:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X6
@@ -64315,23 +68333,23 @@ row2510:
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2510
+	JLT          row2706
 
-rows2511:
-	JMP summed2456
+rows2707:
+	JMP summed2647
 
-none2507:
+none2703:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2512
+	JEQ     zeros2708
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2514
+	JGE     rows2710
 
-row2513:
+row2709:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -64395,13 +68413,13 @@ row2513:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2513
+	JLT          row2709
 
-rows2514:
+rows2710:
 	CMPQ R10, SI
-	JGE  rows2516
+	JGE  rows2712
 
-row2515:
+row2711:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -64458,21 +68476,21 @@ row2515:
 	VADDPS       Y7, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2515
+	JLT          row2711
 
-rows2516:
-	JMP summed2456
+rows2712:
+	JMP summed2647
 
-zeros2512:
+zeros2708:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2518
+	JGE     rows2714
 
-row2517:
+row2713:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -64551,13 +68569,13 @@ row2517:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2517
+	JLT          row2713
 
-rows2518:
+rows2714:
 	CMPQ R10, SI
-	JGE  rows2520
+	JGE  rows2716
 
-row2519:
+row2715:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -64625,26 +68643,26 @@ row2519:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2519
+	JLT          row2715
 
-rows2520:
-	JMP summed2456
+rows2716:
+	JMP summed2647
 
-skip2506:
-	JMP summed2456
+skip2702:
+	JMP summed2647
 
-around2478:
+around2674:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
 	VMOVNTDQ Y4, 128(DX)
 	VMOVNTDQ Y5, 160(DX)
-	JMP      stored2477
+	JMP      stored2673
 
-special2476:
+special2672:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2521
+	JEQ     narrow2717
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -64653,14 +68671,14 @@ special2476:
 	VMOVUPS Y4, 128(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y5, 160(DX)(BX*4)
-	JMP     stored2475
+	JMP     stored2671
 
-narrow2521:
+narrow2717:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2522
+	JEQ          skip2718
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2523
+	JEQ          empty2719
 	SHRQ         $0x03, R10
 	VPXOR        X6, X6, X6
 	VCVTSI2SSQ   R10, X6, X6
@@ -64672,12 +68690,12 @@ narrow2521:
 	VDIVPS       Y6, Y4, Y4
 	VDIVPS       Y6, Y5, Y5
 
-empty2523:
-skip2522:
+empty2719:
+skip2718:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2524
+	JEQ       skip2720
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2525
+	JEQ       skip2721
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y0, Y6, Y0
@@ -64699,7 +68717,7 @@ skip2522:
 	VPSLLD    $0x10, Y6, Y6
 	VADDPS    Y5, Y6, Y5
 
-skip2525:
+skip2721:
 	VPSRLD    $0x10, Y0, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y0, Y6, Y6
@@ -64717,10 +68735,10 @@ skip2525:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2527
+	JNE       around2723
 	VMOVDQU   Y0, (DX)
 
-stored2526:
+stored2722:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -64738,10 +68756,10 @@ stored2526:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2529
+	JNE       around2725
 	VMOVDQU   Y0, 32(DX)
 
-stored2528:
+stored2724:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -64759,18 +68777,18 @@ stored2528:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2531
+	JNE       around2727
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 64(DX)(BX*2)
 
-stored2530:
-	JMP stored2475
+stored2726:
+	JMP stored2671
 
-skip2524:
+skip2720:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2532
+	JEQ       skip2728
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2533
+	JEQ       skip2729
 	VCVTPH2PS (DX), Y6
 	VADDPS    Y0, Y6, Y0
 	VCVTPH2PS 16(DX), Y6
@@ -64786,37 +68804,37 @@ skip2524:
 	VCVTPH2PS 80(DX)(BX*2), Y6
 	VADDPS    Y5, Y6, Y5
 
-skip2533:
+skip2729:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2535
+	JNE       around2731
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored2534:
+stored2730:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2537
+	JNE       around2733
 	VMOVDQU   X0, 32(DX)
 	VMOVDQU   X1, 48(DX)
 
-stored2536:
+stored2732:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2539
+	JNE       around2735
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 64(DX)(BX*2)
 	VMOVDQU   X1, 80(DX)(BX*2)
 
-stored2538:
-	JMP stored2475
+stored2734:
+	JMP stored2671
 
-skip2532:
+skip2728:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2540
+	JEQ     skip2736
 	VMOVUPS (DX), Y6
 	VADDPS  Y0, Y6, Y0
 	VMOVUPS 32(DX), Y6
@@ -64832,16 +68850,16 @@ skip2532:
 	VMOVUPS 160(DX)(BX*4), Y6
 	VADDPS  Y5, Y6, Y5
 
-skip2540:
-	JMP final2474
+skip2736:
+	JMP final2670
 
-empty2457:
+empty2648:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2473
+	JNE     summed2669
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2541
+	JNE     narrow2737
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2542
+	JNE     around2738
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	VMOVDQU Y0, 64(DX)
@@ -64849,18 +68867,18 @@ empty2457:
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 128(DX)(BX*4)
 	VMOVDQU Y0, 160(DX)(BX*4)
-	JMP     stored2475
+	JMP     stored2671
 
-narrow2541:
+narrow2737:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2543
+	JNE     around2739
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*2)
-	JMP     stored2475
+	JMP     stored2671
 
-other2483:
+other2679:
 	VCMPPS       $0x03, Y7, Y7, Y9
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y9, Y10, Y7, Y7
@@ -64945,9 +68963,9 @@ other2483:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2484
+	JMP          done2680
 
-other2487:
+other2683:
 	VCMPPS       $0x03, Y7, Y7, Y9
 	VMOVUPS      all32_7fc00000<>+0(SB), Y10
 	VBLENDVPS    Y9, Y10, Y7, Y7
@@ -65032,9 +69050,9 @@ other2487:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2488
+	JMP          done2684
 
-other2492:
+other2688:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y6, Y8, Y7, Y6
@@ -65107,9 +69125,9 @@ other2492:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2493
+	JMP          done2689
 
-other2496:
+other2692:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y6, Y8, Y7, Y6
@@ -65182,9 +69200,9 @@ other2496:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2497
+	JMP          done2693
 
-other2500:
+other2696:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y6, Y9, Y7, Y6
@@ -65263,9 +69281,9 @@ other2500:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2501
+	JMP          done2697
 
-other2504:
+other2700:
 	VCMPPS       $0x03, Y7, Y7, Y6
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y6, Y9, Y7, Y6
@@ -65344,60 +69362,60 @@ other2504:
 	VADDPS       Y6, Y5, Y5
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y6, Y6, Y6
-	JMP          done2505
+	JMP          done2701
 
-around2527:
+around2723:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2526
+	JMP      stored2722
 
-around2529:
+around2725:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored2528
+	JMP      stored2724
 
-around2531:
+around2727:
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2530
+	JMP      stored2726
 
-around2535:
+around2731:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored2534
+	JMP      stored2730
 
-around2537:
+around2733:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored2536
+	JMP      stored2732
 
-around2539:
+around2735:
 	VMOVNTDQ X0, 64(DX)
 	VMOVNTDQ X1, 80(DX)
-	JMP      stored2538
+	JMP      stored2734
 
-around2542:
+around2738:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
 	VMOVNTDQ Y0, 128(DX)
 	VMOVNTDQ Y0, 160(DX)
-	JMP      stored2475
+	JMP      stored2671
 
-around2543:
+around2739:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2475
+	JMP      stored2671
 
-tooMany2452:
+tooMany2643:
 	MOVQ DI, results+24(FP)
 
-over2453:
-	JMP done2347
+over2644:
+	JMP done2533
 
-narrower2450:
+narrower2641:
 	MOVQ    (SP), DX
 	CMPQ    DX, $0x00000010
-	JLE     narrower2545
+	JLE     narrower2741
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
 	CMOVQLT DX, BX
@@ -65407,29 +69425,31 @@ narrower2450:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2548
+	JGE     over2744
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2546:
+result2742:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2549
+	JGT  many2745
 
-few2550:
+few2746:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     empty2552
+	JGE     empty2748
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2553
+	JNE     rounded2749
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2554
+	JEQ     none2750
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2751
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -65440,9 +69460,118 @@ few2550:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2556
+	JGE     rows2753
 
-row2555:
+row2752:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y5
+	VPBROADCASTD (R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPBROADCASTD 8(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPBROADCASTD 12(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2752
+
+rows2753:
+	CMPQ R11, SI
+	JGE  rows2755
+
+row2754:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y4
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y5
+	VPBROADCASTD (R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	VPBROADCASTD 4(R8)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y1, Y1
+	VPBROADCASTD 8(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VPBROADCASTD 12(R9)(R12*1), Y6
+	VPSLLVD      halves<>+0(SB), Y6, Y6
+	VPSRLD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2754
+
+rows2755:
+	JMP summed2747
+
+zeros2751:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2757
+
+row2756:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -65501,13 +69630,13 @@ row2555:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2555
+	JLT          row2756
 
-rows2556:
+rows2757:
 	CMPQ R11, SI
-	JGE  rows2558
+	JGE  rows2759
 
-row2557:
+row2758:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y4
@@ -65555,23 +69684,23 @@ row2557:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2557
+	JLT          row2758
 
-rows2558:
-	JMP summed2551
+rows2759:
+	JMP summed2747
 
-none2554:
+none2750:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2559
+	JEQ     zeros2760
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2561
+	JGE     rows2762
 
-row2560:
+row2761:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -65611,13 +69740,13 @@ row2560:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2560
+	JLT          row2761
 
-rows2561:
+rows2762:
 	CMPQ R10, SI
-	JGE  rows2563
+	JGE  rows2764
 
-row2562:
+row2763:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -65650,21 +69779,21 @@ row2562:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2562
+	JLT          row2763
 
-rows2563:
-	JMP summed2551
+rows2764:
+	JMP summed2747
 
-zeros2559:
+zeros2760:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2565
+	JGE     rows2766
 
-row2564:
+row2765:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -65717,13 +69846,13 @@ row2564:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2564
+	JLT          row2765
 
-rows2565:
+rows2766:
 	CMPQ R10, SI
-	JGE  rows2567
+	JGE  rows2768
 
-row2566:
+row2767:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -65765,42 +69894,42 @@ row2566:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2566
+	JLT          row2767
 
-rows2567:
-summed2551:
-summed2568:
+rows2768:
+summed2747:
+summed2769:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2571
+	JNE  special2772
 
-final2569:
+final2770:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2573
+	JNE     around2774
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y2, 64(DX)(BX*4)
 	VMOVDQU Y3, 96(DX)(BX*4)
 
-stored2572:
-stored2570:
+stored2773:
+stored2771:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2546
-	JMP  over2548
+	JLT  result2742
+	JMP  over2744
 
-many2549:
+many2745:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2547
-	JMP   few2550
+	JEQ   tooMany2743
+	JMP   few2746
 
-rounded2553:
+rounded2749:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2574
+	JEQ     skip2775
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2575
+	JEQ     none2776
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -65811,9 +69940,9 @@ rounded2553:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2577
+	JGE     rows2778
 
-row2576:
+row2777:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -65843,14 +69972,14 @@ row2576:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2578
+	JCC          other2779
 	VMOVD        X6, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2578
+	JCC          other2779
 
-done2579:
+done2780:
 	VPBROADCASTD (R8)(R12*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
@@ -65898,13 +70027,13 @@ done2579:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2576
+	JLT          row2777
 
-rows2577:
+rows2778:
 	CMPQ R11, SI
-	JGE  rows2581
+	JGE  rows2782
 
-row2580:
+row2781:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y4
@@ -65924,14 +70053,14 @@ row2580:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2582
+	JCC          other2783
 	VMOVD        X6, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2582
+	JCC          other2783
 
-done2583:
+done2784:
 	VPBROADCASTD (R8)(R12*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
@@ -65978,23 +70107,23 @@ done2583:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2580
+	JLT          row2781
 
-rows2581:
-	JMP summed2551
+rows2782:
+	JMP summed2747
 
-none2575:
+none2776:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2584
+	JEQ     zeros2785
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2586
+	JGE     rows2787
 
-row2585:
+row2786:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -66012,9 +70141,9 @@ row2585:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2587
+	JCC          other2788
 
-done2588:
+done2789:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -66054,13 +70183,13 @@ done2588:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2585
+	JLT          row2786
 
-rows2586:
+rows2787:
 	CMPQ R10, SI
-	JGE  rows2590
+	JGE  rows2791
 
-row2589:
+row2790:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -66072,9 +70201,9 @@ row2589:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2591
+	JCC          other2792
 
-done2592:
+done2793:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -66113,21 +70242,21 @@ done2592:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2589
+	JLT          row2790
 
-rows2590:
-	JMP summed2551
+rows2791:
+	JMP summed2747
 
-zeros2584:
+zeros2785:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2594
+	JGE     rows2795
 
-row2593:
+row2794:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -66154,14 +70283,14 @@ row2593:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2595
+	JCC          other2796
 	VMOVD        X6, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2595
+	JCC          other2796
 
-done2596:
+done2797:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -66205,13 +70334,13 @@ done2596:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2593
+	JLT          row2794
 
-rows2594:
+rows2795:
 	CMPQ R10, SI
-	JGE  rows2598
+	JGE  rows2799
 
-row2597:
+row2798:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -66228,14 +70357,14 @@ row2597:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2599
+	JCC          other2800
 	VMOVD        X6, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2599
+	JCC          other2800
 
-done2600:
+done2801:
 	VPBROADCASTD (R8)(R11*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -66278,16 +70407,16 @@ done2600:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2597
+	JLT          row2798
 
-rows2598:
-	JMP summed2551
+rows2799:
+	JMP summed2747
 
-skip2574:
+skip2775:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2601
+	JEQ     skip2802
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2602
+	JEQ     none2803
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -66298,9 +70427,9 @@ skip2574:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2604
+	JGE     rows2805
 
-row2603:
+row2804:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -66368,13 +70497,13 @@ row2603:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2603
+	JLT          row2804
 
-rows2604:
+rows2805:
 	CMPQ R11, SI
-	JGE  rows2606
+	JGE  rows2807
 
-row2605:
+row2806:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X4
@@ -66431,23 +70560,23 @@ row2605:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2605
+	JLT          row2806
 
-rows2606:
-	JMP summed2551
+rows2807:
+	JMP summed2747
 
-none2602:
+none2803:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2607
+	JEQ     zeros2808
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2609
+	JGE     rows2810
 
-row2608:
+row2809:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -66495,13 +70624,13 @@ row2608:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2608
+	JLT          row2809
 
-rows2609:
+rows2810:
 	CMPQ R10, SI
-	JGE  rows2611
+	JGE  rows2812
 
-row2610:
+row2811:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -66542,21 +70671,21 @@ row2610:
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2610
+	JLT          row2811
 
-rows2611:
-	JMP summed2551
+rows2812:
+	JMP summed2747
 
-zeros2607:
+zeros2808:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2613
+	JGE     rows2814
 
-row2612:
+row2813:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -66617,13 +70746,13 @@ row2612:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2612
+	JLT          row2813
 
-rows2613:
+rows2814:
 	CMPQ R10, SI
-	JGE  rows2615
+	JGE  rows2816
 
-row2614:
+row2815:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -66673,38 +70802,38 @@ row2614:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2614
+	JLT          row2815
 
-rows2615:
-	JMP summed2551
+rows2816:
+	JMP summed2747
 
-skip2601:
-	JMP summed2551
+skip2802:
+	JMP summed2747
 
-around2573:
+around2774:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
 	VMOVNTDQ Y2, 64(DX)
 	VMOVNTDQ Y3, 96(DX)
-	JMP      stored2572
+	JMP      stored2773
 
-special2571:
+special2772:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2616
+	JEQ     narrow2817
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y2, 64(DX)(BX*4)
 	MOVQ    8(SP), BX
 	VMOVUPS Y3, 96(DX)(BX*4)
-	JMP     stored2570
+	JMP     stored2771
 
-narrow2616:
+narrow2817:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2617
+	JEQ          skip2818
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2618
+	JEQ          empty2819
 	SHRQ         $0x03, R10
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R10, X4, X4
@@ -66714,12 +70843,12 @@ narrow2616:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty2618:
-skip2617:
+empty2819:
+skip2818:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2619
+	JEQ       skip2820
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2620
+	JEQ       skip2821
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -66735,7 +70864,7 @@ skip2617:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip2620:
+skip2821:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -66753,10 +70882,10 @@ skip2620:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2622
+	JNE       around2823
 	VMOVDQU   Y0, (DX)
 
-stored2621:
+stored2822:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -66774,18 +70903,18 @@ stored2621:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2624
+	JNE       around2825
 	MOVQ      8(SP), BX
 	VMOVDQU   Y0, 32(DX)(BX*2)
 
-stored2623:
-	JMP stored2570
+stored2824:
+	JMP stored2771
 
-skip2619:
+skip2820:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2625
+	JEQ       skip2826
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2626
+	JEQ       skip2827
 	VCVTPH2PS (DX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(DX), Y4
@@ -66797,29 +70926,29 @@ skip2619:
 	VCVTPH2PS 48(DX)(BX*2), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip2626:
+skip2827:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2628
+	JNE       around2829
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored2627:
+stored2828:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2630
+	JNE       around2831
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 32(DX)(BX*2)
 	VMOVDQU   X1, 48(DX)(BX*2)
 
-stored2629:
-	JMP stored2570
+stored2830:
+	JMP stored2771
 
-skip2625:
+skip2826:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2631
+	JEQ     skip2832
 	VMOVUPS (DX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(DX), Y4
@@ -66831,32 +70960,32 @@ skip2625:
 	VMOVUPS 96(DX)(BX*4), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip2631:
-	JMP final2569
+skip2832:
+	JMP final2770
 
-empty2552:
+empty2748:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2568
+	JNE     summed2769
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2632
+	JNE     narrow2833
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2633
+	JNE     around2834
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 64(DX)(BX*4)
 	VMOVDQU Y0, 96(DX)(BX*4)
-	JMP     stored2570
+	JMP     stored2771
 
-narrow2632:
+narrow2833:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2634
+	JNE     around2835
 	VMOVDQU Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVDQU Y0, 32(DX)(BX*2)
-	JMP     stored2570
+	JMP     stored2771
 
-other2578:
+other2779:
 	VCMPPS       $0x03, Y5, Y5, Y7
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y8, Y5, Y5
@@ -66915,9 +71044,9 @@ other2578:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2579
+	JMP          done2780
 
-other2582:
+other2783:
 	VCMPPS       $0x03, Y5, Y5, Y7
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y8, Y5, Y5
@@ -66976,9 +71105,9 @@ other2582:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2583
+	JMP          done2784
 
-other2587:
+other2788:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y4, Y6, Y5, Y4
@@ -67029,9 +71158,9 @@ other2587:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2588
+	JMP          done2789
 
-other2591:
+other2792:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y4, Y6, Y5, Y4
@@ -67082,9 +71211,9 @@ other2591:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2592
+	JMP          done2793
 
-other2595:
+other2796:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y4, Y7, Y5, Y4
@@ -67139,9 +71268,9 @@ other2595:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2596
+	JMP          done2797
 
-other2599:
+other2800:
 	VCMPPS       $0x03, Y5, Y5, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y4, Y7, Y5, Y4
@@ -67196,48 +71325,48 @@ other2599:
 	VADDPS       Y4, Y3, Y3
 	VXORPS       Y5, Y5, Y5
 	VXORPS       Y4, Y4, Y4
-	JMP          done2600
+	JMP          done2801
 
-around2622:
+around2823:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2621
+	JMP      stored2822
 
-around2624:
+around2825:
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored2623
+	JMP      stored2824
 
-around2628:
+around2829:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored2627
+	JMP      stored2828
 
-around2630:
+around2831:
 	VMOVNTDQ X0, 32(DX)
 	VMOVNTDQ X1, 48(DX)
-	JMP      stored2629
+	JMP      stored2830
 
-around2633:
+around2834:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
 	VMOVNTDQ Y0, 64(DX)
 	VMOVNTDQ Y0, 96(DX)
-	JMP      stored2570
+	JMP      stored2771
 
-around2634:
+around2835:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored2570
+	JMP      stored2771
 
-tooMany2547:
+tooMany2743:
 	MOVQ DI, results+24(FP)
 
-over2548:
-	JMP done2347
+over2744:
+	JMP done2533
 
-narrower2545:
+narrower2741:
 	MOVQ    (SP), DX
 	CMPQ    columns+72(FP), $0x00000010
-	JLT     narrower2636
+	JLT     narrower2837
 	XORQ    BX, BX
 	SUBQ    $0x00000010, DX
 	CMOVQLT DX, BX
@@ -67248,37 +71377,39 @@ narrower2545:
 	IMUL3Q  $+4, 8(SP), BX
 	ADDQ    BX, DX
 	TESTQ   $0x00000008, mode+80(FP)
-	JNE     wide2640
+	JNE     wide2841
 	TESTQ   $0x000000c0, mode+80(FP)
-	JEQ     skip2641
+	JEQ     skip2842
 	IMUL3Q  $-2, 8(SP), BX
 	ADDQ    BX, DX
 
-skip2641:
-wide2640:
+skip2842:
+wide2841:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2639
+	JGE  over2840
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2637:
+result2838:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2642
+	JGT  many2843
 
-few2643:
+few2844:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty2645
+	JGE     empty2846
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2646
+	JNE     rounded2847
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2647
+	JEQ     none2848
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2849
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -67289,9 +71420,165 @@ few2643:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2649
+	JGE     rows2851
 
-row2648:
+row2850:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   7(R9)(R12*1)
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2850
+
+rows2851:
+	CMPQ R10, SI
+	JGE  rows2853
+
+row2852:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2853
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2853
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows2853
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y2
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y3
+	VPBROADCASTD (R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R11*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2852
+
+rows2853:
+	JMP summed2845
+
+zeros2849:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows2855
+
+row2854:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -67334,13 +71621,13 @@ row2648:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2648
+	JLT          row2854
 
-rows2649:
+rows2855:
 	CMPQ R10, SI
-	JGE  rows2651
+	JGE  rows2857
 
-row2650:
+row2856:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -67372,7 +71659,7 @@ row2650:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2651
+	JGE          rows2857
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -67404,7 +71691,7 @@ row2650:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2651
+	JGE          rows2857
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -67436,7 +71723,7 @@ row2650:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2651
+	JGE          rows2857
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y2
@@ -67468,23 +71755,23 @@ row2650:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2650
+	JLT          row2856
 
-rows2651:
-	JMP summed2644
+rows2857:
+	JMP summed2845
 
-none2647:
+none2848:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2652
+	JEQ     zeros2858
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2654
+	JGE     rows2860
 
-row2653:
+row2859:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -67512,13 +71799,13 @@ row2653:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2653
+	JLT          row2859
 
-rows2654:
+rows2860:
 	CMPQ R8, SI
-	JGE  rows2656
+	JGE  rows2862
 
-row2655:
+row2861:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67539,7 +71826,7 @@ row2655:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2656
+	JGE          rows2862
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67560,7 +71847,7 @@ row2655:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2656
+	JGE          rows2862
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67581,7 +71868,7 @@ row2655:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2656
+	JGE          rows2862
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67602,21 +71889,21 @@ row2655:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2655
+	JLT          row2861
 
-rows2656:
-	JMP summed2644
+rows2862:
+	JMP summed2845
 
-zeros2652:
+zeros2858:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2658
+	JGE     rows2864
 
-row2657:
+row2863:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -67655,13 +71942,13 @@ row2657:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2657
+	JLT          row2863
 
-rows2658:
+rows2864:
 	CMPQ R8, SI
-	JGE  rows2660
+	JGE  rows2866
 
-row2659:
+row2865:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67689,7 +71976,7 @@ row2659:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2660
+	JGE          rows2866
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67717,7 +72004,7 @@ row2659:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2660
+	JGE          rows2866
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67745,7 +72032,7 @@ row2659:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2660
+	JGE          rows2866
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -67773,39 +72060,39 @@ row2659:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2659
+	JLT          row2865
 
-rows2660:
-summed2644:
-summed2661:
+rows2866:
+summed2845:
+summed2867:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2664
+	JNE  special2870
 
-final2662:
+final2868:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2666
+	JNE     around2872
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y1, 32(DX)
 
-stored2665:
-stored2663:
+stored2871:
+stored2869:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2637
-	JMP  over2639
+	JLT  result2838
+	JMP  over2840
 
-many2642:
+many2843:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2638
-	JMP   few2643
+	JEQ   tooMany2839
+	JMP   few2844
 
-rounded2646:
+rounded2847:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2667
+	JEQ     skip2873
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2668
+	JEQ     none2874
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -67816,9 +72103,9 @@ rounded2646:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2670
+	JGE     rows2876
 
-row2669:
+row2875:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -67848,14 +72135,14 @@ row2669:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2671
+	JCC          other2877
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2671
+	JCC          other2877
 
-done2672:
+done2878:
 	VPBROADCASTD (R9)(R11*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
@@ -67881,13 +72168,13 @@ done2672:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2669
+	JLT          row2875
 
-rows2670:
+rows2876:
 	CMPQ R10, SI
-	JGE  rows2674
+	JGE  rows2880
 
-row2673:
+row2879:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y2
@@ -67907,14 +72194,14 @@ row2673:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2675
+	JCC          other2881
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2675
+	JCC          other2881
 
-done2676:
+done2882:
 	VPBROADCASTD (R9)(R11*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
@@ -67939,23 +72226,23 @@ done2676:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2673
+	JLT          row2879
 
-rows2674:
-	JMP summed2644
+rows2880:
+	JMP summed2845
 
-none2668:
+none2874:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2677
+	JEQ     zeros2883
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2679
+	JGE     rows2885
 
-row2678:
+row2884:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -67973,9 +72260,9 @@ row2678:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2680
+	JCC          other2886
 
-done2681:
+done2887:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -67997,13 +72284,13 @@ done2681:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2678
+	JLT          row2884
 
-rows2679:
+rows2885:
 	CMPQ R8, SI
-	JGE  rows2683
+	JGE  rows2889
 
-row2682:
+row2888:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -68015,9 +72302,9 @@ row2682:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other2684
+	JCC          other2890
 
-done2685:
+done2891:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -68038,21 +72325,21 @@ done2685:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2682
+	JLT          row2888
 
-rows2683:
-	JMP summed2644
+rows2889:
+	JMP summed2845
 
-zeros2677:
+zeros2883:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2687
+	JGE     rows2893
 
-row2686:
+row2892:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -68079,14 +72366,14 @@ row2686:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2688
+	JCC          other2894
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2688
+	JCC          other2894
 
-done2689:
+done2895:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -68110,13 +72397,13 @@ done2689:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2686
+	JLT          row2892
 
-rows2687:
+rows2893:
 	CMPQ R8, SI
-	JGE  rows2691
+	JGE  rows2897
 
-row2690:
+row2896:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -68133,14 +72420,14 @@ row2690:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other2692
+	JCC          other2898
 	VMOVD        X4, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other2692
+	JCC          other2898
 
-done2693:
+done2899:
 	VPBROADCASTD (R9)(R10*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -68163,16 +72450,16 @@ done2693:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2690
+	JLT          row2896
 
-rows2691:
-	JMP summed2644
+rows2897:
+	JMP summed2845
 
-skip2667:
+skip2873:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2694
+	JEQ     skip2900
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2695
+	JEQ     none2901
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -68183,9 +72470,9 @@ skip2667:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2697
+	JGE     rows2903
 
-row2696:
+row2902:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -68233,13 +72520,13 @@ row2696:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2696
+	JLT          row2902
 
-rows2697:
+rows2903:
 	CMPQ R10, SI
-	JGE  rows2699
+	JGE  rows2905
 
-row2698:
+row2904:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X2
@@ -68276,23 +72563,23 @@ row2698:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2698
+	JLT          row2904
 
-rows2699:
-	JMP summed2644
+rows2905:
+	JMP summed2845
 
-none2695:
+none2901:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2700
+	JEQ     zeros2906
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2702
+	JGE     rows2908
 
-row2701:
+row2907:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -68324,13 +72611,13 @@ row2701:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2701
+	JLT          row2907
 
-rows2702:
+rows2908:
 	CMPQ R8, SI
-	JGE  rows2704
+	JGE  rows2910
 
-row2703:
+row2909:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -68355,21 +72642,21 @@ row2703:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2703
+	JLT          row2909
 
-rows2704:
-	JMP summed2644
+rows2910:
+	JMP summed2845
 
-zeros2700:
+zeros2906:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2706
+	JGE     rows2912
 
-row2705:
+row2911:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -68412,13 +72699,13 @@ row2705:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2705
+	JLT          row2911
 
-rows2706:
+rows2912:
 	CMPQ R8, SI
-	JGE  rows2708
+	JGE  rows2914
 
-row2707:
+row2913:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -68450,32 +72737,32 @@ row2707:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2707
+	JLT          row2913
 
-rows2708:
-	JMP summed2644
+rows2914:
+	JMP summed2845
 
-skip2694:
-	JMP summed2644
+skip2900:
+	JMP summed2845
 
-around2666:
+around2872:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored2665
+	JMP      stored2871
 
-special2664:
+special2870:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2709
+	JEQ     narrow2915
 	VMOVUPS Y0, (DX)
 	VMOVUPS Y1, 32(DX)
-	JMP     stored2663
+	JMP     stored2869
 
-narrow2709:
+narrow2915:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2710
+	JEQ          skip2916
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2711
+	JEQ          empty2917
 	SHRQ         $0x03, R8
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R8, X2, X2
@@ -68483,12 +72770,12 @@ narrow2709:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty2711:
-skip2710:
+empty2917:
+skip2916:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2712
+	JEQ          skip2918
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2713
+	JEQ          skip2919
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -68509,7 +72796,7 @@ skip2710:
 	VPSLLD       $0x10, Y2, Y2
 	VADDPS       Y1, Y2, Y1
 
-skip2713:
+skip2919:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -68527,17 +72814,17 @@ skip2713:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2715
+	JNE       around2921
 	VMOVDQU   Y0, (DX)
 
-stored2714:
-	JMP stored2663
+stored2920:
+	JMP stored2869
 
-skip2712:
+skip2918:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2716
+	JEQ          skip2922
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2717
+	JEQ          skip2923
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -68556,20 +72843,20 @@ skip2712:
 	VCVTPH2PS    16(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip2717:
+skip2923:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2719
+	JNE       around2925
 	VMOVDQU   X0, (DX)
 	VMOVDQU   X1, 16(DX)
 
-stored2718:
-	JMP stored2663
+stored2924:
+	JMP stored2869
 
-skip2716:
+skip2922:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2720
+	JEQ          skip2926
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	MOVQ         BX, R8
@@ -68588,27 +72875,27 @@ skip2716:
 	VMOVUPS      32(DX), Y2
 	VADDPS       Y1, Y2, Y1
 
-skip2720:
-	JMP final2662
+skip2926:
+	JMP final2868
 
-empty2645:
+empty2846:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2661
+	JNE     summed2867
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2721
+	JNE     narrow2927
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2722
+	JNE     around2928
 	VMOVDQU Y0, (DX)
 	VMOVDQU Y0, 32(DX)
-	JMP     stored2663
+	JMP     stored2869
 
-narrow2721:
+narrow2927:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2723
+	JNE     around2929
 	VMOVDQU Y0, (DX)
-	JMP     stored2663
+	JMP     stored2869
 
-other2671:
+other2877:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -68641,9 +72928,9 @@ other2671:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2672
+	JMP          done2878
 
-other2675:
+other2881:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -68676,9 +72963,9 @@ other2675:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2676
+	JMP          done2882
 
-other2680:
+other2886:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -68707,9 +72994,9 @@ other2680:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2681
+	JMP          done2887
 
-other2684:
+other2890:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -68738,9 +73025,9 @@ other2684:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2685
+	JMP          done2891
 
-other2688:
+other2894:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -68771,9 +73058,9 @@ other2688:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2689
+	JMP          done2895
 
-other2692:
+other2898:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -68804,35 +73091,35 @@ other2692:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2693
+	JMP          done2899
 
-around2715:
+around2921:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2714
+	JMP      stored2920
 
-around2719:
+around2925:
 	VMOVNTDQ X0, (DX)
 	VMOVNTDQ X1, 16(DX)
-	JMP      stored2718
+	JMP      stored2924
 
-around2722:
+around2928:
 	VMOVNTDQ Y0, (DX)
 	VMOVNTDQ Y0, 32(DX)
-	JMP      stored2663
+	JMP      stored2869
 
-around2723:
+around2929:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2663
+	JMP      stored2869
 
-tooMany2638:
+tooMany2839:
 	MOVQ DI, results+24(FP)
 
-over2639:
-	JMP done2347
+over2840:
+	JMP done2533
 
-narrower2636:
+narrower2837:
 	CMPQ (SP), $0x00000008
-	JLE  one2726
+	JLE  one2932
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	MOVQ DX, 8(SP)
@@ -68841,27 +73128,29 @@ narrower2636:
 	MOVQ to+56(FP), DX
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2729
+	JGE  over2935
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2727:
+result2933:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2730
+	JGT  many2936
 
-few2731:
+few2937:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     empty2733
+	JGE     empty2939
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2734
+	JNE     rounded2940
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2735
+	JEQ     none2941
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros2942
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -68872,9 +73161,165 @@ few2731:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2737
+	JGE     rows2944
 
-row2736:
+row2943:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (R8)(R13*1)
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row2943
+
+rows2944:
+	CMPQ R11, SI
+	JGE  rows2946
+
+row2945:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2946
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2946
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows2946
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y2
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y3
+	VPBROADCASTD (R8)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VPBROADCASTD 4(R9)(R12*1), Y4
+	VPSLLVD      halves<>+0(SB), Y4, Y4
+	VPSRLD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row2945
+
+rows2946:
+	JMP summed2938
+
+zeros2942:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows2948
+
+row2947:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -68917,13 +73362,13 @@ row2736:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2736
+	JLT          row2947
 
-rows2737:
+rows2948:
 	CMPQ R11, SI
-	JGE  rows2739
+	JGE  rows2950
 
-row2738:
+row2949:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -68955,7 +73400,7 @@ row2738:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2739
+	JGE          rows2950
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -68987,7 +73432,7 @@ row2738:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2739
+	JGE          rows2950
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -69019,7 +73464,7 @@ row2738:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2739
+	JGE          rows2950
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y2
@@ -69051,23 +73496,23 @@ row2738:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2738
+	JLT          row2949
 
-rows2739:
-	JMP summed2732
+rows2950:
+	JMP summed2938
 
-none2735:
+none2941:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2740
+	JEQ     zeros2951
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2742
+	JGE     rows2953
 
-row2741:
+row2952:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -69095,13 +73540,13 @@ row2741:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2741
+	JLT          row2952
 
-rows2742:
+rows2953:
 	CMPQ R10, SI
-	JGE  rows2744
+	JGE  rows2955
 
-row2743:
+row2954:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69122,7 +73567,7 @@ row2743:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2744
+	JGE          rows2955
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69143,7 +73588,7 @@ row2743:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2744
+	JGE          rows2955
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69164,7 +73609,7 @@ row2743:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2744
+	JGE          rows2955
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69185,21 +73630,21 @@ row2743:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2743
+	JLT          row2954
 
-rows2744:
-	JMP summed2732
+rows2955:
+	JMP summed2938
 
-zeros2740:
+zeros2951:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2746
+	JGE     rows2957
 
-row2745:
+row2956:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -69238,13 +73683,13 @@ row2745:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2745
+	JLT          row2956
 
-rows2746:
+rows2957:
 	CMPQ R10, SI
-	JGE  rows2748
+	JGE  rows2959
 
-row2747:
+row2958:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69272,7 +73717,7 @@ row2747:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2748
+	JGE          rows2959
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69300,7 +73745,7 @@ row2747:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2748
+	JGE          rows2959
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69328,7 +73773,7 @@ row2747:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2748
+	JGE          rows2959
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69356,44 +73801,44 @@ row2747:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2747
+	JLT          row2958
 
-rows2748:
-summed2732:
-summed2749:
+rows2959:
+summed2938:
+summed2960:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2752
+	JNE  special2963
 
-final2750:
+final2961:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2754
+	JNE     around2965
 	VMOVDQU Y0, (DX)
 
-stored2753:
+stored2964:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2756
+	JNE     around2967
 	MOVQ    8(SP), BX
 	VMOVDQU Y1, 32(DX)(BX*4)
 
-stored2755:
-stored2751:
+stored2966:
+stored2962:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2727
-	JMP  over2729
+	JLT  result2933
+	JMP  over2935
 
-many2730:
+many2936:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2728
-	JMP   few2731
+	JEQ   tooMany2934
+	JMP   few2937
 
-rounded2734:
+rounded2940:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2757
+	JEQ     skip2968
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2758
+	JEQ     none2969
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -69404,9 +73849,9 @@ rounded2734:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2760
+	JGE     rows2971
 
-row2759:
+row2970:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -69436,14 +73881,14 @@ row2759:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2761
+	JCC          other2972
 	VMOVD        X4, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2761
+	JCC          other2972
 
-done2762:
+done2973:
 	VPBROADCASTD (R8)(R12*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
@@ -69469,13 +73914,13 @@ done2762:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2759
+	JLT          row2970
 
-rows2760:
+rows2971:
 	CMPQ R11, SI
-	JGE  rows2764
+	JGE  rows2975
 
-row2763:
+row2974:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -69495,14 +73940,14 @@ row2763:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2765
+	JCC          other2976
 	VMOVD        X4, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2765
+	JCC          other2976
 
-done2766:
+done2977:
 	VPBROADCASTD (R8)(R12*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
@@ -69527,23 +73972,23 @@ done2766:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2763
+	JLT          row2974
 
-rows2764:
-	JMP summed2732
+rows2975:
+	JMP summed2938
 
-none2758:
+none2969:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2767
+	JEQ     zeros2978
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2769
+	JGE     rows2980
 
-row2768:
+row2979:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -69561,9 +74006,9 @@ row2768:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2770
+	JCC          other2981
 
-done2771:
+done2982:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -69585,13 +74030,13 @@ done2771:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2768
+	JLT          row2979
 
-rows2769:
+rows2980:
 	CMPQ R10, SI
-	JGE  rows2773
+	JGE  rows2984
 
-row2772:
+row2983:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69603,9 +74048,9 @@ row2772:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2774
+	JCC          other2985
 
-done2775:
+done2986:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -69626,21 +74071,21 @@ done2775:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2772
+	JLT          row2983
 
-rows2773:
-	JMP summed2732
+rows2984:
+	JMP summed2938
 
-zeros2767:
+zeros2978:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2777
+	JGE     rows2988
 
-row2776:
+row2987:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -69667,14 +74112,14 @@ row2776:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2778
+	JCC          other2989
 	VMOVD        X4, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2778
+	JCC          other2989
 
-done2779:
+done2990:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -69698,13 +74143,13 @@ done2779:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2776
+	JLT          row2987
 
-rows2777:
+rows2988:
 	CMPQ R10, SI
-	JGE  rows2781
+	JGE  rows2992
 
-row2780:
+row2991:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69721,14 +74166,14 @@ row2780:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2782
+	JCC          other2993
 	VMOVD        X4, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2782
+	JCC          other2993
 
-done2783:
+done2994:
 	VPBROADCASTD (R8)(R11*1), Y2
 	VPSLLVD      halves<>+0(SB), Y2, Y2
 	VPSRLD       $0x1c, Y2, Y2
@@ -69751,16 +74196,16 @@ done2783:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2780
+	JLT          row2991
 
-rows2781:
-	JMP summed2732
+rows2992:
+	JMP summed2938
 
-skip2757:
+skip2968:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2784
+	JEQ     skip2995
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2785
+	JEQ     none2996
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -69771,9 +74216,9 @@ skip2757:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2787
+	JGE     rows2998
 
-row2786:
+row2997:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -69821,13 +74266,13 @@ row2786:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2786
+	JLT          row2997
 
-rows2787:
+rows2998:
 	CMPQ R11, SI
-	JGE  rows2789
+	JGE  rows3000
 
-row2788:
+row2999:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X2
@@ -69864,23 +74309,23 @@ row2788:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2788
+	JLT          row2999
 
-rows2789:
-	JMP summed2732
+rows3000:
+	JMP summed2938
 
-none2785:
+none2996:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2790
+	JEQ     zeros3001
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2792
+	JGE     rows3003
 
-row2791:
+row3002:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -69912,13 +74357,13 @@ row2791:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2791
+	JLT          row3002
 
-rows2792:
+rows3003:
 	CMPQ R10, SI
-	JGE  rows2794
+	JGE  rows3005
 
-row2793:
+row3004:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -69943,21 +74388,21 @@ row2793:
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2793
+	JLT          row3004
 
-rows2794:
-	JMP summed2732
+rows3005:
+	JMP summed2938
 
-zeros2790:
+zeros3001:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2796
+	JGE     rows3007
 
-row2795:
+row3006:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -70000,13 +74445,13 @@ row2795:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2795
+	JLT          row3006
 
-rows2796:
+rows3007:
 	CMPQ R10, SI
-	JGE  rows2798
+	JGE  rows3009
 
-row2797:
+row3008:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70038,36 +74483,36 @@ row2797:
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2797
+	JLT          row3008
 
-rows2798:
-	JMP summed2732
+rows3009:
+	JMP summed2938
 
-skip2784:
-	JMP summed2732
+skip2995:
+	JMP summed2938
 
-around2754:
+around2965:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2753
+	JMP      stored2964
 
-around2756:
+around2967:
 	VMOVNTDQ Y1, 32(DX)
-	JMP      stored2755
+	JMP      stored2966
 
-special2752:
+special2963:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2799
+	JEQ     narrow3010
 	VMOVUPS Y0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Y1, 32(DX)(BX*4)
-	JMP     stored2751
+	JMP     stored2962
 
-narrow2799:
+narrow3010:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2800
+	JEQ          skip3011
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2801
+	JEQ          empty3012
 	SHRQ         $0x03, R10
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R10, X2, X2
@@ -70075,12 +74520,12 @@ narrow2799:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty2801:
-skip2800:
+empty3012:
+skip3011:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2802
+	JEQ       skip3013
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2803
+	JEQ       skip3014
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -70089,7 +74534,7 @@ skip2800:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip2803:
+skip3014:
 	VPSRLD       $0x10, Y0, Y2
 	VPAND        all32_1<>+0(SB), Y2, Y2
 	VPADDD       Y0, Y2, Y2
@@ -70100,10 +74545,10 @@ skip2803:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKUSDW    X2, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2805
+	JNE          around3016
 	VMOVDQU      X0, (DX)
 
-stored2804:
+stored3015:
 	VPSRLD       $0x10, Y1, Y0
 	VPAND        all32_1<>+0(SB), Y0, Y0
 	VPADDD       Y1, Y0, Y0
@@ -70114,56 +74559,56 @@ stored2804:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2807
+	JNE          around3018
 	MOVQ         8(SP), BX
 	VMOVDQU      X0, 16(DX)(BX*2)
 
-stored2806:
-	JMP stored2751
+stored3017:
+	JMP stored2962
 
-skip2802:
+skip3013:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2808
+	JEQ       skip3019
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2809
+	JEQ       skip3020
 	VCVTPH2PS (DX), Y2
 	VADDPS    Y0, Y2, Y0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 16(DX)(BX*2), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip2809:
+skip3020:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2811
+	JNE       around3022
 	VMOVDQU   X0, (DX)
 
-stored2810:
+stored3021:
 	VCVTPS2PH $0x00, Y1, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2813
+	JNE       around3024
 	MOVQ      8(SP), BX
 	VMOVDQU   X0, 16(DX)(BX*2)
 
-stored2812:
-	JMP stored2751
+stored3023:
+	JMP stored2962
 
-skip2808:
+skip3019:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2814
+	JEQ     skip3025
 	VMOVUPS (DX), Y2
 	VADDPS  Y0, Y2, Y0
 	MOVQ    8(SP), BX
 	VMOVUPS 32(DX)(BX*4), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip2814:
-	JMP final2750
+skip3025:
+	JMP final2961
 
-empty2733:
-	JMP summed2749
+empty2939:
+	JMP summed2960
 
-other2761:
+other2972:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -70196,9 +74641,9 @@ other2761:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2762
+	JMP          done2973
 
-other2765:
+other2976:
 	VCMPPS       $0x03, Y3, Y3, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y6
 	VBLENDVPS    Y5, Y6, Y3, Y3
@@ -70231,9 +74676,9 @@ other2765:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2766
+	JMP          done2977
 
-other2770:
+other2981:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -70262,9 +74707,9 @@ other2770:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2771
+	JMP          done2982
 
-other2774:
+other2985:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y2, Y4, Y3, Y2
@@ -70293,9 +74738,9 @@ other2774:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2775
+	JMP          done2986
 
-other2778:
+other2989:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -70326,9 +74771,9 @@ other2778:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2779
+	JMP          done2990
 
-other2782:
+other2993:
 	VCMPPS       $0x03, Y3, Y3, Y2
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y2, Y5, Y3, Y2
@@ -70359,36 +74804,36 @@ other2782:
 	VADDPS       Y2, Y1, Y1
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y2, Y2, Y2
-	JMP          done2783
+	JMP          done2994
 
-around2805:
+around3016:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2804
+	JMP      stored3015
 
-around2807:
+around3018:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored2806
+	JMP      stored3017
 
-around2811:
+around3022:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2810
+	JMP      stored3021
 
-around2813:
+around3024:
 	VMOVNTDQ X0, 16(DX)
-	JMP      stored2812
+	JMP      stored3023
 
-tooMany2728:
+tooMany2934:
 	MOVQ DI, results+24(FP)
 
-over2729:
-	JMP done2347
+over2935:
+	JMP done2533
 
-one2726:
+one2932:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000008
-	JLT  few2815
+	JLT  few3026
 
-tile2724:
+tile2930:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -70396,36 +74841,38 @@ tile2724:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2820
+	JNE    wide3031
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2821
+	JEQ    skip3032
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2821:
-wide2820:
+skip3032:
+wide3031:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2819
+	JGE  over3030
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2817:
+result3028:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2822
+	JGT  many3033
 
-few2823:
+few3034:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty2825
+	JGE     empty3036
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2826
+	JNE     rounded3037
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2827
+	JEQ     none3038
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros3039
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -70436,9 +74883,202 @@ few2823:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2829
+	JGE     rows3041
 
-row2828:
+row3040:
+	MOVQ         384(R11), R13
+	MOVQ         R13, R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	PREFETCHT0   (R12)
+	IMULQ        AX, R13
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R15
+	IMULQ        scaleRow+96(FP), R15
+	ADDQ         scale+88(FP), R15
+	VBROADCASTSS (R15), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	PREFETCHT0   3(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row3040
+
+rows3041:
+	CMPQ R11, SI
+	JGE  rows3043
+
+row3042:
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          rows3043
+	MOVQ         (R11), R12
+	IMULQ        AX, R12
+	VBROADCASTSS (R10), Y1
+	ADDQ         $0x00000004, R10
+	MOVQ         (R11), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Y2
+	VPBROADCASTD (R9)(R12*1), Y3
+	VPSLLVD      halves<>+0(SB), Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row3042
+
+rows3043:
+	JMP summed3035
+
+zeros3039:
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x01, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows3045
+
+row3044:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -70473,13 +75113,13 @@ row2828:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2828
+	JLT          row3044
 
-rows2829:
+rows3045:
 	CMPQ R11, SI
-	JGE  rows2831
+	JGE  rows3047
 
-row2830:
+row3046:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70503,7 +75143,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70527,7 +75167,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70551,7 +75191,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70575,7 +75215,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70599,7 +75239,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70623,7 +75263,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70647,7 +75287,7 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2831
+	JGE          rows3047
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Y1
@@ -70671,23 +75311,23 @@ row2830:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2830
+	JLT          row3046
 
-rows2831:
-	JMP summed2824
+rows3047:
+	JMP summed3035
 
-none2827:
+none3038:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2832
+	JEQ     zeros3048
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2834
+	JGE     rows3050
 
-row2833:
+row3049:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -70709,13 +75349,13 @@ row2833:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2833
+	JLT          row3049
 
-rows2834:
+rows3050:
 	CMPQ R10, SI
-	JGE  rows2836
+	JGE  rows3052
 
-row2835:
+row3051:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70730,7 +75370,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70745,7 +75385,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70760,7 +75400,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70775,7 +75415,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70790,7 +75430,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70805,7 +75445,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70820,7 +75460,7 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2836
+	JGE          rows3052
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70835,21 +75475,21 @@ row2835:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2835
+	JLT          row3051
 
-rows2836:
-	JMP summed2824
+rows3052:
+	JMP summed3035
 
-zeros2832:
+zeros3048:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2838
+	JGE     rows3054
 
-row2837:
+row3053:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -70881,13 +75521,13 @@ row2837:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2837
+	JLT          row3053
 
-rows2838:
+rows3054:
 	CMPQ R10, SI
-	JGE  rows2840
+	JGE  rows3056
 
-row2839:
+row3055:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70908,7 +75548,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70929,7 +75569,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70950,7 +75590,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70971,7 +75611,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -70992,7 +75632,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71013,7 +75653,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71034,7 +75674,7 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2840
+	JGE          rows3056
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71055,38 +75695,38 @@ row2839:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2839
+	JLT          row3055
 
-rows2840:
-summed2824:
-summed2841:
+rows3056:
+summed3035:
+summed3057:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2844
+	JNE  special3060
 
-final2842:
+final3058:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2846
+	JNE     around3062
 	VMOVDQU Y0, (DX)
 
-stored2845:
-stored2843:
+stored3061:
+stored3059:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2817
-	JMP  over2819
+	JLT  result3028
+	JMP  over3030
 
-many2822:
+many3033:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2818
-	JMP   few2823
+	JEQ   tooMany3029
+	JMP   few3034
 
-rounded2826:
+rounded3037:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2847
+	JEQ     skip3063
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2848
+	JEQ     none3064
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -71097,9 +75737,9 @@ rounded2826:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2850
+	JGE     rows3066
 
-row2849:
+row3065:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -71129,14 +75769,14 @@ row2849:
 	SHRL         $0x18, R15
 	DECL         R15
 	CMPL         R15, $0x000000dc
-	JCC          other2851
+	JCC          other3067
 	VMOVD        X3, R15
 	ADDL         R15, R15
 	SHRL         $0x18, R15
 	CMPL         R15, $0x0000008e
-	JCC          other2851
+	JCC          other3067
 
-done2852:
+done3068:
 	VPBROADCASTD (R9)(R12*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -71151,13 +75791,13 @@ done2852:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2849
+	JLT          row3065
 
-rows2850:
+rows3066:
 	CMPQ R11, SI
-	JGE  rows2854
+	JGE  rows3070
 
-row2853:
+row3069:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -71177,14 +75817,14 @@ row2853:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other2855
+	JCC          other3071
 	VMOVD        X3, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other2855
+	JCC          other3071
 
-done2856:
+done3072:
 	VPBROADCASTD (R9)(R12*1), Y4
 	VPSLLVD      halves<>+0(SB), Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
@@ -71198,23 +75838,23 @@ done2856:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2853
+	JLT          row3069
 
-rows2854:
-	JMP summed2824
+rows3070:
+	JMP summed3035
 
-none2848:
+none3064:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2857
+	JEQ     zeros3073
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2859
+	JGE     rows3075
 
-row2858:
+row3074:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -71232,9 +75872,9 @@ row2858:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2860
+	JCC          other3076
 
-done2861:
+done3077:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRLD       $0x1c, Y1, Y1
@@ -71247,13 +75887,13 @@ done2861:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2858
+	JLT          row3074
 
-rows2859:
+rows3075:
 	CMPQ R10, SI
-	JGE  rows2863
+	JGE  rows3079
 
-row2862:
+row3078:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71265,9 +75905,9 @@ row2862:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2864
+	JCC          other3080
 
-done2865:
+done3081:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRLD       $0x1c, Y1, Y1
@@ -71279,21 +75919,21 @@ done2865:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2862
+	JLT          row3078
 
-rows2863:
-	JMP summed2824
+rows3079:
+	JMP summed3035
 
-zeros2857:
+zeros3073:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2867
+	JGE     rows3083
 
-row2866:
+row3082:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -71320,14 +75960,14 @@ row2866:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2868
+	JCC          other3084
 	VMOVD        X3, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2868
+	JCC          other3084
 
-done2869:
+done3085:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRLD       $0x1c, Y1, Y1
@@ -71341,13 +75981,13 @@ done2869:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2866
+	JLT          row3082
 
-rows2867:
+rows3083:
 	CMPQ R10, SI
-	JGE  rows2871
+	JGE  rows3087
 
-row2870:
+row3086:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71364,14 +76004,14 @@ row2870:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2872
+	JCC          other3088
 	VMOVD        X3, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2872
+	JCC          other3088
 
-done2873:
+done3089:
 	VPBROADCASTD (R9)(R11*1), Y1
 	VPSLLVD      halves<>+0(SB), Y1, Y1
 	VPSRLD       $0x1c, Y1, Y1
@@ -71384,16 +76024,16 @@ done2873:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2870
+	JLT          row3086
 
-rows2871:
-	JMP summed2824
+rows3087:
+	JMP summed3035
 
-skip2847:
+skip3063:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip2874
+	JEQ     skip3090
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2875
+	JEQ     none3091
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -71404,9 +76044,9 @@ skip2847:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows2877
+	JGE     rows3093
 
-row2876:
+row3092:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -71444,13 +76084,13 @@ row2876:
 	PREFETCHT0   3(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2876
+	JLT          row3092
 
-rows2877:
+rows3093:
 	CMPQ R11, SI
-	JGE  rows2879
+	JGE  rows3095
 
-row2878:
+row3094:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), X1
@@ -71477,23 +76117,23 @@ row2878:
 	VADDPS       Y1, Y0, Y0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2878
+	JLT          row3094
 
-rows2879:
-	JMP summed2824
+rows3095:
+	JMP summed3035
 
-none2875:
+none3091:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2880
+	JEQ     zeros3096
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2882
+	JGE     rows3098
 
-row2881:
+row3097:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -71517,13 +76157,13 @@ row2881:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2881
+	JLT          row3097
 
-rows2882:
+rows3098:
 	CMPQ R10, SI
-	JGE  rows2884
+	JGE  rows3100
 
-row2883:
+row3099:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71540,21 +76180,21 @@ row2883:
 	VADDPS       Y2, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2883
+	JLT          row3099
 
-rows2884:
-	JMP summed2824
+rows3100:
+	JMP summed3035
 
-zeros2880:
+zeros3096:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2886
+	JGE     rows3102
 
-row2885:
+row3101:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -71588,13 +76228,13 @@ row2885:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2885
+	JLT          row3101
 
-rows2886:
+rows3102:
 	CMPQ R10, SI
-	JGE  rows2888
+	JGE  rows3104
 
-row2887:
+row3103:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -71617,42 +76257,42 @@ row2887:
 	VADDPS       Y3, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2887
+	JLT          row3103
 
-rows2888:
-	JMP summed2824
+rows3104:
+	JMP summed3035
 
-skip2874:
-	JMP summed2824
+skip3090:
+	JMP summed3035
 
-around2846:
+around3062:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2845
+	JMP      stored3061
 
-special2844:
+special3060:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2889
+	JEQ     narrow3105
 	VMOVUPS Y0, (DX)
-	JMP     stored2843
+	JMP     stored3059
 
-narrow2889:
+narrow3105:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2890
+	JEQ          skip3106
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2891
+	JEQ          empty3107
 	SHRQ         $0x03, R10
 	VPXOR        X1, X1, X1
 	VCVTSI2SSQ   R10, X1, X1
 	VBROADCASTSS X1, Y1
 	VDIVPS       Y1, Y0, Y0
 
-empty2891:
-skip2890:
+empty3107:
+skip3106:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2892
+	JEQ          skip3108
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2893
+	JEQ          skip3109
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -71665,7 +76305,7 @@ skip2890:
 	VPSLLD       $0x10, Y1, Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2893:
+skip3109:
 	VPSRLD       $0x10, Y0, Y1
 	VPAND        all32_1<>+0(SB), Y1, Y1
 	VPADDD       Y0, Y1, Y1
@@ -71676,17 +76316,17 @@ skip2893:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKUSDW    X1, X0, X0
 	TESTQ        $0x00000004, mode+80(FP)
-	JNE          around2895
+	JNE          around3111
 	VMOVDQU      X0, (DX)
 
-stored2894:
-	JMP stored2843
+stored3110:
+	JMP stored3059
 
-skip2892:
+skip3108:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2896
+	JEQ          skip3112
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2897
+	JEQ          skip3113
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -71698,18 +76338,18 @@ skip2892:
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2897:
+skip3113:
 	VCVTPS2PH $0x00, Y0, X0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2899
+	JNE       around3115
 	VMOVDQU   X0, (DX)
 
-stored2898:
-	JMP stored2843
+stored3114:
+	JMP stored3059
 
-skip2896:
+skip3112:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip2900
+	JEQ          skip3116
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -71721,26 +76361,26 @@ skip2896:
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
 
-skip2900:
-	JMP final2842
+skip3116:
+	JMP final3058
 
-empty2825:
+empty3036:
 	TESTQ   $0x00000009, mode+80(FP)
-	JNE     summed2841
+	JNE     summed3057
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     narrow2901
+	JNE     narrow3117
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2902
+	JNE     around3118
 	VMOVDQU Y0, (DX)
-	JMP     stored2843
+	JMP     stored3059
 
-narrow2901:
+narrow3117:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around2903
+	JNE     around3119
 	VMOVDQU X0, (DX)
-	JMP     stored2843
+	JMP     stored3059
 
-other2851:
+other3067:
 	VCMPPS       $0x03, Y2, Y2, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y2, Y2
@@ -71760,9 +76400,9 @@ other2851:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2852
+	JMP          done3068
 
-other2855:
+other3071:
 	VCMPPS       $0x03, Y2, Y2, Y4
 	VMOVUPS      all32_7fc00000<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y2, Y2
@@ -71782,9 +76422,9 @@ other2855:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2856
+	JMP          done3072
 
-other2860:
+other3076:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS    Y1, Y3, Y2, Y1
@@ -71802,9 +76442,9 @@ other2860:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2861
+	JMP          done3077
 
-other2864:
+other3080:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y3
 	VBLENDVPS    Y1, Y3, Y2, Y1
@@ -71822,9 +76462,9 @@ other2864:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2865
+	JMP          done3081
 
-other2868:
+other3084:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y1, Y4, Y2, Y1
@@ -71843,9 +76483,9 @@ other2868:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2869
+	JMP          done3085
 
-other2872:
+other3088:
 	VCMPPS       $0x03, Y2, Y2, Y1
 	VMOVUPS      all32_7fc00000<>+0(SB), Y4
 	VBLENDVPS    Y1, Y4, Y2, Y1
@@ -71864,35 +76504,35 @@ other2872:
 	VADDPS       Y1, Y0, Y0
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y1, Y1, Y1
-	JMP          done2873
+	JMP          done3089
 
-around2895:
+around3111:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2894
+	JMP      stored3110
 
-around2899:
+around3115:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2898
+	JMP      stored3114
 
-around2902:
+around3118:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2843
+	JMP      stored3059
 
-around2903:
+around3119:
 	VMOVNTDQ X0, (DX)
-	JMP      stored2843
+	JMP      stored3059
 
-tooMany2818:
+tooMany3029:
 	MOVQ DI, results+24(FP)
 
-over2819:
+over3030:
 	MOVQ (SP), DX
 	SUBQ $0x00000008, DX
 	CMPQ DX, 8(SP)
-	JNE  tile2724
-	JMP  done2816
+	JNE  tile2930
+	JMP  done3027
 
-few2815:
+few3026:
 	MOVQ         DX, 8(SP)
 	SARQ         $0x01, DX
 	LEAQ         (R8)(DX*1), R9
@@ -71924,36 +76564,38 @@ few2815:
 	IMUL3Q       $+4, 8(SP), BX
 	ADDQ         BX, DX
 	TESTQ        $0x00000008, mode+80(FP)
-	JNE          wide2907
+	JNE          wide3123
 	TESTQ        $0x000000c0, mode+80(FP)
-	JEQ          skip2908
+	JEQ          skip3124
 	IMUL3Q       $-2, 8(SP), BX
 	ADDQ         BX, DX
 
-skip2908:
-wide2907:
+skip3124:
+wide3123:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2906
+	JGE  over3122
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2904:
+result3120:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2909
+	JGT  many3125
 
-few2910:
+few3126:
 	VPXOR   Y0, Y0, Y0
 	CMPQ    BX, SI
-	JGE     empty2912
+	JGE     empty3128
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded2913
+	JNE     rounded3129
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2914
+	JEQ     none3130
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros3131
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -71964,9 +76606,238 @@ few2910:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2916
+	JGE     rows3133
 
-row2915:
+row3132:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3134
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3135:
+	VMULPS     Y6, Y7, Y7
+	VMULPS     Y7, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	PREFETCHT0 3(R9)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, R13
+	JLT        row3132
+
+rows3133:
+	CMPQ R10, SI
+	JGE  rows3137
+
+row3136:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3138
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3139:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3140
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3141:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3142
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3143:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3144
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3145:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3146
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3147:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3148
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3149:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3150
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3151:
+	VMULPS       Y6, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JGE          rows3137
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	VBROADCASTSS (R8), Y5
+	ADDQ         $0x00000004, R8
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Y6
+	CMPQ         R11, 16(SP)
+	JLT          first3152
+	VPBROADCASTD (R9)(R11*1), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+
+loaded3153:
+	VMULPS Y6, Y7, Y7
+	VMULPS Y7, Y5, Y5
+	VADDPS Y5, Y0, Y0
+	ADDQ   $0x08, R10
+	CMPQ   R10, SI
+	JLT    row3136
+
+rows3137:
+	JMP summed3127
+
+zeros3131:
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x01, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows3155
+
+row3154:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -71991,13 +76862,13 @@ row2915:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2917
+	JLT          first3156
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2918:
+loaded3157:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VMULPS     Y8, Y5, Y5
@@ -72005,13 +76876,13 @@ loaded2918:
 	PREFETCHT0 3(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row2915
+	JLT        row3154
 
-rows2916:
+rows3155:
 	CMPQ R10, SI
-	JGE  rows2920
+	JGE  rows3159
 
-row2919:
+row3158:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72026,20 +76897,20 @@ row2919:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2921
+	JLT          first3160
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2922:
+loaded3161:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72054,20 +76925,20 @@ loaded2922:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2923
+	JLT          first3162
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2924:
+loaded3163:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72082,20 +76953,20 @@ loaded2924:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2925
+	JLT          first3164
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2926:
+loaded3165:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72110,20 +76981,20 @@ loaded2926:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2927
+	JLT          first3166
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2928:
+loaded3167:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72138,20 +77009,20 @@ loaded2928:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2929
+	JLT          first3168
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2930:
+loaded3169:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72166,20 +77037,20 @@ loaded2930:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2931
+	JLT          first3170
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2932:
+loaded3171:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72194,20 +77065,20 @@ loaded2932:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2933
+	JLT          first3172
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2934:
+loaded3173:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VMULPS       Y8, Y5, Y5
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2920
+	JGE          rows3159
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Y5
@@ -72222,36 +77093,36 @@ loaded2934:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first2935
+	JLT          first3174
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2936:
+loaded3175:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VMULPS Y8, Y5, Y5
 	VADDPS Y5, Y0, Y0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row2919
+	JLT    row3158
 
-rows2920:
-	JMP summed2911
+rows3159:
+	JMP summed3127
 
-none2914:
+none3130:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros2937
+	JEQ     zeros3176
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2939
+	JGE     rows3178
 
-row2938:
+row3177:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -72265,25 +77136,25 @@ row2938:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2940
+	JLT          first3179
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2941:
+loaded3180:
 	VMULPS     Y5, Y6, Y6
 	VADDPS     Y6, Y0, Y0
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2938
+	JLT        row3177
 
-rows2939:
+rows3178:
 	CMPQ R8, SI
-	JGE  rows2943
+	JGE  rows3182
 
-row2942:
+row3181:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72291,18 +77162,18 @@ row2942:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2944
+	JLT          first3183
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2945:
+loaded3184:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72310,18 +77181,18 @@ loaded2945:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2946
+	JLT          first3185
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2947:
+loaded3186:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72329,18 +77200,18 @@ loaded2947:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2948
+	JLT          first3187
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2949:
+loaded3188:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72348,18 +77219,18 @@ loaded2949:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2950
+	JLT          first3189
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2951:
+loaded3190:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72367,18 +77238,18 @@ loaded2951:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2952
+	JLT          first3191
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2953:
+loaded3192:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72386,18 +77257,18 @@ loaded2953:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2954
+	JLT          first3193
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2955:
+loaded3194:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72405,18 +77276,18 @@ loaded2955:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2956
+	JLT          first3195
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2957:
+loaded3196:
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2943
+	JGE          rows3182
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72424,32 +77295,32 @@ loaded2957:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first2958
+	JLT          first3197
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded2959:
+loaded3198:
 	VMULPS Y5, Y6, Y6
 	VADDPS Y6, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row2942
+	JLT    row3181
 
-rows2943:
-	JMP summed2911
+rows3182:
+	JMP summed3127
 
-zeros2937:
+zeros3176:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows2961
+	JGE     rows3200
 
-row2960:
+row3199:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -72472,26 +77343,26 @@ row2960:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2962
+	JLT          first3201
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2963:
+loaded3202:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VADDPS     Y7, Y0, Y0
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row2960
+	JLT        row3199
 
-rows2961:
+rows3200:
 	CMPQ R8, SI
-	JGE  rows2965
+	JGE  rows3204
 
-row2964:
+row3203:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72504,19 +77375,19 @@ row2964:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2966
+	JLT          first3205
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2967:
+loaded3206:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72529,19 +77400,19 @@ loaded2967:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2968
+	JLT          first3207
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2969:
+loaded3208:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72554,19 +77425,19 @@ loaded2969:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2970
+	JLT          first3209
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2971:
+loaded3210:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72579,19 +77450,19 @@ loaded2971:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2972
+	JLT          first3211
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2973:
+loaded3212:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72604,19 +77475,19 @@ loaded2973:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2974
+	JLT          first3213
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2975:
+loaded3214:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72629,19 +77500,19 @@ loaded2975:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2976
+	JLT          first3215
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2977:
+loaded3216:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72654,19 +77525,19 @@ loaded2977:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2978
+	JLT          first3217
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2979:
+loaded3218:
 	VSUBPS       Y6, Y7, Y7
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2965
+	JGE          rows3204
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72679,67 +77550,67 @@ loaded2979:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first2980
+	JLT          first3219
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded2981:
+loaded3220:
 	VSUBPS Y6, Y7, Y7
 	VMULPS Y5, Y7, Y7
 	VADDPS Y7, Y0, Y0
 	ADDQ   $0x08, R8
 	CMPQ   R8, SI
-	JLT    row2964
+	JLT    row3203
 
-rows2965:
-summed2911:
-summed2982:
+rows3204:
+summed3127:
+summed3221:
 	VPERMPS Y0, Y2, Y0
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special2985
+	JNE     special3224
 
-final2983:
+final3222:
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less2986
+	JEQ          less3225
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less2986:
+less3225:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less2987
+	JEQ     less3226
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less2987:
+less3226:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less2988
+	JEQ     less3227
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less2988:
-stored2984:
+less3227:
+stored3223:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2904
-	JMP  over2906
+	JLT  result3120
+	JMP  over3122
 
-many2909:
+many3125:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2905
-	JMP   few2910
+	JEQ   tooMany3121
+	JMP   few3126
 
-rounded2913:
+rounded3129:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip2989
+	JEQ     skip3228
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none2990
+	JEQ     none3229
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -72750,9 +77621,9 @@ rounded2913:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows2992
+	JGE     rows3231
 
-row2991:
+row3230:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -72782,22 +77653,22 @@ row2991:
 	SHRL         $0x18, R14
 	DECL         R14
 	CMPL         R14, $0x000000dc
-	JCC          other2993
+	JCC          other3232
 	VMOVD        X7, R14
 	ADDL         R14, R14
 	SHRL         $0x18, R14
 	CMPL         R14, $0x0000008e
-	JCC          other2993
+	JCC          other3232
 
-done2994:
+done3233:
 	CMPQ         R11, 16(SP)
-	JLT          first2995
+	JLT          first3234
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded2996:
+loaded3235:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -72808,13 +77679,13 @@ loaded2996:
 	PREFETCHT0   3(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2991
+	JLT          row3230
 
-rows2992:
+rows3231:
 	CMPQ R10, SI
-	JGE  rows2998
+	JGE  rows3237
 
-row2997:
+row3236:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y5
@@ -72834,22 +77705,22 @@ row2997:
 	SHRL         $0x18, R12
 	DECL         R12
 	CMPL         R12, $0x000000dc
-	JCC          other2999
+	JCC          other3238
 	VMOVD        X7, R12
 	ADDL         R12, R12
 	SHRL         $0x18, R12
 	CMPL         R12, $0x0000008e
-	JCC          other2999
+	JCC          other3238
 
-done3000:
+done3239:
 	CMPQ         R11, 16(SP)
-	JLT          first3001
+	JLT          first3240
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded3002:
+loaded3241:
 	VSUBPS       Y7, Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VANDPS       all32_7f800000<>+0(SB), Y8, Y6
@@ -72859,23 +77730,23 @@ loaded3002:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2997
+	JLT          row3236
 
-rows2998:
-	JMP summed2911
+rows3237:
+	JMP summed3127
 
-none2990:
+none3229:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros3003
+	JEQ     zeros3242
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows3005
+	JGE     rows3244
 
-row3004:
+row3243:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -72893,17 +77764,17 @@ row3004:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other3006
+	JCC          other3245
 
-done3007:
+done3246:
 	CMPQ         R10, 16(SP)
-	JLT          first3008
+	JLT          first3247
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3009:
+loaded3248:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -72912,13 +77783,13 @@ loaded3009:
 	PREFETCHT0   3(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row3004
+	JLT          row3243
 
-rows3005:
+rows3244:
 	CMPQ R8, SI
-	JGE  rows3011
+	JGE  rows3250
 
-row3010:
+row3249:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -72930,17 +77801,17 @@ row3010:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other3012
+	JCC          other3251
 
-done3013:
+done3252:
 	CMPQ         R10, 16(SP)
-	JLT          first3014
+	JLT          first3253
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3015:
+loaded3254:
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
 	VFMADD231PS  all32_47c00000<>+0(SB), Y6, Y5
@@ -72948,21 +77819,21 @@ loaded3015:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row3010
+	JLT          row3249
 
-rows3011:
-	JMP summed2911
+rows3250:
+	JMP summed3127
 
-zeros3003:
+zeros3242:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows3017
+	JGE     rows3256
 
-row3016:
+row3255:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -72989,22 +77860,22 @@ row3016:
 	SHRL         $0x18, R13
 	DECL         R13
 	CMPL         R13, $0x000000dc
-	JCC          other3018
+	JCC          other3257
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	SHRL         $0x18, R13
 	CMPL         R13, $0x0000008e
-	JCC          other3018
+	JCC          other3257
 
-done3019:
+done3258:
 	CMPQ         R10, 16(SP)
-	JLT          first3020
+	JLT          first3259
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3021:
+loaded3260:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -73014,13 +77885,13 @@ loaded3021:
 	PREFETCHT0   3(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row3016
+	JLT          row3255
 
-rows3017:
+rows3256:
 	CMPQ R8, SI
-	JGE  rows3023
+	JGE  rows3262
 
-row3022:
+row3261:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -73037,22 +77908,22 @@ row3022:
 	SHRL         $0x18, R11
 	DECL         R11
 	CMPL         R11, $0x000000dc
-	JCC          other3024
+	JCC          other3263
 	VMOVD        X7, R11
 	ADDL         R11, R11
 	SHRL         $0x18, R11
 	CMPL         R11, $0x0000008e
-	JCC          other3024
+	JCC          other3263
 
-done3025:
+done3264:
 	CMPQ         R10, 16(SP)
-	JLT          first3026
+	JLT          first3265
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3027:
+loaded3266:
 	VSUBPS       Y7, Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VANDPS       all32_7f800000<>+0(SB), Y5, Y6
@@ -73061,16 +77932,16 @@ loaded3027:
 	VADDPS       Y5, Y0, Y0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row3022
+	JLT          row3261
 
-rows3023:
-	JMP summed2911
+rows3262:
+	JMP summed3127
 
-skip2989:
+skip3228:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip3028
+	JEQ     skip3267
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none3029
+	JEQ     none3268
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -73081,9 +77952,9 @@ skip2989:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows3031
+	JGE     rows3270
 
-row3030:
+row3269:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -73109,13 +77980,13 @@ row3030:
 	VPBROADCASTD (R14), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first3032
+	JLT          first3271
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded3033:
+loaded3272:
 	VSUBPS     Y7, Y8, Y8
 	VMULPS     Y6, Y8, Y8
 	VCVTPS2PH  $0x00, Y8, X6
@@ -73125,13 +77996,13 @@ loaded3033:
 	PREFETCHT0 3(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row3030
+	JLT        row3269
 
-rows3031:
+rows3270:
 	CMPQ R10, SI
-	JGE  rows3035
+	JGE  rows3274
 
-row3034:
+row3273:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), X5
@@ -73147,13 +78018,13 @@ row3034:
 	VPBROADCASTD (R12), Y7
 	VCVTDQ2PS    Y7, Y7
 	CMPQ         R11, 16(SP)
-	JLT          first3036
+	JLT          first3275
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded3037:
+loaded3276:
 	VSUBPS    Y7, Y8, Y8
 	VMULPS    Y6, Y8, Y8
 	VCVTPS2PH $0x00, Y8, X6
@@ -73162,23 +78033,23 @@ loaded3037:
 	VADDPS    Y5, Y0, Y0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row3034
+	JLT       row3273
 
-rows3035:
-	JMP summed2911
+rows3274:
+	JMP summed3127
 
-none3029:
+none3268:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros3038
+	JEQ     zeros3277
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows3040
+	JGE     rows3279
 
-row3039:
+row3278:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -73192,13 +78063,13 @@ row3039:
 	ADDQ         scale+88(FP), R13
 	VBROADCASTSS (R13), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first3041
+	JLT          first3280
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded3042:
+loaded3281:
 	VMULPS     Y5, Y6, Y6
 	VCVTPS2PH  $0x00, Y6, X5
 	VCVTPH2PS  X5, Y6
@@ -73206,13 +78077,13 @@ loaded3042:
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row3039
+	JLT        row3278
 
-rows3040:
+rows3279:
 	CMPQ R8, SI
-	JGE  rows3044
+	JGE  rows3283
 
-row3043:
+row3282:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -73220,34 +78091,34 @@ row3043:
 	ADDQ         scale+88(FP), R11
 	VBROADCASTSS (R11), Y5
 	CMPQ         R10, 16(SP)
-	JLT          first3045
+	JLT          first3284
 	VPBROADCASTD (R9)(R10*1), Y6
 	VPSLLVD      halves<>+0(SB), Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 
-loaded3046:
+loaded3285:
 	VMULPS    Y5, Y6, Y6
 	VCVTPS2PH $0x00, Y6, X5
 	VCVTPH2PS X5, Y6
 	VADDPS    Y6, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row3043
+	JLT       row3282
 
-rows3044:
-	JMP summed2911
+rows3283:
+	JMP summed3127
 
-zeros3038:
+zeros3277:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows3048
+	JGE     rows3287
 
-row3047:
+row3286:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -73270,13 +78141,13 @@ row3047:
 	VPBROADCASTD (R13), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3049
+	JLT          first3288
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded3050:
+loaded3289:
 	VSUBPS     Y6, Y7, Y7
 	VMULPS     Y5, Y7, Y7
 	VCVTPS2PH  $0x00, Y7, X5
@@ -73285,13 +78156,13 @@ loaded3050:
 	PREFETCHT0 3(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
-	JLT        row3047
+	JLT        row3286
 
-rows3048:
+rows3287:
 	CMPQ R8, SI
-	JGE  rows3052
+	JGE  rows3291
 
-row3051:
+row3290:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -73304,13 +78175,13 @@ row3051:
 	VPBROADCASTD (R11), Y6
 	VCVTDQ2PS    Y6, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3053
+	JLT          first3292
 	VPBROADCASTD (R9)(R10*1), Y7
 	VPSLLVD      halves<>+0(SB), Y7, Y7
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 
-loaded3054:
+loaded3293:
 	VSUBPS    Y6, Y7, Y7
 	VMULPS    Y5, Y7, Y7
 	VCVTPS2PH $0x00, Y7, X5
@@ -73318,26 +78189,215 @@ loaded3054:
 	VADDPS    Y7, Y0, Y0
 	ADDQ      $0x08, R8
 	CMPQ      R8, SI
-	JLT       row3051
+	JLT       row3290
 
-rows3052:
-	JMP summed2911
+rows3291:
+	JMP summed3127
 
-skip3028:
-	JMP summed2911
+skip3267:
+	JMP summed3127
 
-first2917:
+first3134:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3294:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3294
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3135
+
+first3138:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3295:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3295
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3139
+
+first3140:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3296:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3296
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3141
+
+first3142:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3297:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3297
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3143
+
+first3144:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3298:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3298
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3145
+
+first3146:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3299:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3299
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3147
+
+first3148:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3300:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3300
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3149
+
+first3150:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3301:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3301
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3151
+
+first3152:
+	MOVQ  R11, 24(SP)
+	ADDQ  $0x04, 24(SP)
+	ADDQ  16(SP), R11
+	VPXOR X7, X7, X7
+
+byte3302:
+	VPSRLDQ      $0x01, X7, X7
+	VPINSRB      $0x0f, (R9)(R11*1), X7, X7
+	INCQ         R11
+	CMPQ         R11, 24(SP)
+	JLT          byte3302
+	SUBQ         $0x04, R11
+	VPEXTRD      $0x03, X7, 24(SP)
+	VPBROADCASTD 24(SP), Y7
+	VPSLLVD      halves<>+0(SB), Y7, Y7
+	VPSRLD       $0x1c, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMOVAPS      Y7, Y7
+	JMP          loaded3153
+
+first3156:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3055:
+byte3303:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3055
+	JLT          byte3303
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73345,20 +78405,20 @@ byte3055:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2918
+	JMP          loaded3157
 
-first2921:
+first3160:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3056:
+byte3304:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3056
+	JLT          byte3304
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73366,20 +78426,20 @@ byte3056:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2922
+	JMP          loaded3161
 
-first2923:
+first3162:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3057:
+byte3305:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3057
+	JLT          byte3305
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73387,20 +78447,20 @@ byte3057:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2924
+	JMP          loaded3163
 
-first2925:
+first3164:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3058:
+byte3306:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3058
+	JLT          byte3306
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73408,20 +78468,20 @@ byte3058:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2926
+	JMP          loaded3165
 
-first2927:
+first3166:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3059:
+byte3307:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3059
+	JLT          byte3307
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73429,20 +78489,20 @@ byte3059:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2928
+	JMP          loaded3167
 
-first2929:
+first3168:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3060:
+byte3308:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3060
+	JLT          byte3308
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73450,20 +78510,20 @@ byte3060:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2930
+	JMP          loaded3169
 
-first2931:
+first3170:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3061:
+byte3309:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3061
+	JLT          byte3309
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73471,20 +78531,20 @@ byte3061:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2932
+	JMP          loaded3171
 
-first2933:
+first3172:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3062:
+byte3310:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3062
+	JLT          byte3310
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73492,20 +78552,20 @@ byte3062:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2934
+	JMP          loaded3173
 
-first2935:
+first3174:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3063:
+byte3311:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3063
+	JLT          byte3311
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -73513,20 +78573,20 @@ byte3063:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2936
+	JMP          loaded3175
 
-first2940:
+first3179:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3064:
+byte3312:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3064
+	JLT          byte3312
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73534,20 +78594,20 @@ byte3064:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2941
+	JMP          loaded3180
 
-first2944:
+first3183:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3065:
+byte3313:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3065
+	JLT          byte3313
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73555,20 +78615,20 @@ byte3065:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2945
+	JMP          loaded3184
 
-first2946:
+first3185:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3066:
+byte3314:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3066
+	JLT          byte3314
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73576,20 +78636,20 @@ byte3066:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2947
+	JMP          loaded3186
 
-first2948:
+first3187:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3067:
+byte3315:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3067
+	JLT          byte3315
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73597,20 +78657,20 @@ byte3067:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2949
+	JMP          loaded3188
 
-first2950:
+first3189:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3068:
+byte3316:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3068
+	JLT          byte3316
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73618,20 +78678,20 @@ byte3068:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2951
+	JMP          loaded3190
 
-first2952:
+first3191:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3069:
+byte3317:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3069
+	JLT          byte3317
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73639,20 +78699,20 @@ byte3069:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2953
+	JMP          loaded3192
 
-first2954:
+first3193:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3070:
+byte3318:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3070
+	JLT          byte3318
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73660,20 +78720,20 @@ byte3070:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2955
+	JMP          loaded3194
 
-first2956:
+first3195:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3071:
+byte3319:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3071
+	JLT          byte3319
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73681,20 +78741,20 @@ byte3071:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2957
+	JMP          loaded3196
 
-first2958:
+first3197:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3072:
+byte3320:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3072
+	JLT          byte3320
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -73702,20 +78762,20 @@ byte3072:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded2959
+	JMP          loaded3198
 
-first2962:
+first3201:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3073:
+byte3321:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3073
+	JLT          byte3321
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73723,20 +78783,20 @@ byte3073:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2963
+	JMP          loaded3202
 
-first2966:
+first3205:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3074:
+byte3322:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3074
+	JLT          byte3322
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73744,20 +78804,20 @@ byte3074:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2967
+	JMP          loaded3206
 
-first2968:
+first3207:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3075:
+byte3323:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3075
+	JLT          byte3323
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73765,20 +78825,20 @@ byte3075:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2969
+	JMP          loaded3208
 
-first2970:
+first3209:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3076:
+byte3324:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3076
+	JLT          byte3324
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73786,20 +78846,20 @@ byte3076:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2971
+	JMP          loaded3210
 
-first2972:
+first3211:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3077:
+byte3325:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3077
+	JLT          byte3325
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73807,20 +78867,20 @@ byte3077:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2973
+	JMP          loaded3212
 
-first2974:
+first3213:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3078:
+byte3326:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3078
+	JLT          byte3326
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73828,20 +78888,20 @@ byte3078:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2975
+	JMP          loaded3214
 
-first2976:
+first3215:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3079:
+byte3327:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3079
+	JLT          byte3327
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73849,20 +78909,20 @@ byte3079:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2977
+	JMP          loaded3216
 
-first2978:
+first3217:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3080:
+byte3328:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3080
+	JLT          byte3328
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73870,20 +78930,20 @@ byte3080:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2979
+	JMP          loaded3218
 
-first2980:
+first3219:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3081:
+byte3329:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3081
+	JLT          byte3329
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -73891,52 +78951,52 @@ byte3081:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded2981
+	JMP          loaded3220
 
-special2985:
+special3224:
 	TESTQ        $0x00000008, mode+80(FP)
-	JEQ          narrow3082
+	JEQ          narrow3330
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less3083
+	JEQ          less3331
 	VMOVUPS      X0, (BX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, BX
 
-less3083:
+less3331:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less3084
+	JEQ     less3332
 	VMOVLPS X0, (BX)
 	VPSRLDQ $0x08, X0, X0
 	ADDQ    $0x08, BX
 
-less3084:
+less3332:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less3085
+	JEQ     less3333
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 
-less3085:
-	JMP stored2984
+less3333:
+	JMP stored3223
 
-narrow3082:
+narrow3330:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip3086
+	JEQ          skip3334
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty3087
+	JEQ          empty3335
 	SHRQ         $0x03, R8
 	VPXOR        X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	VBROADCASTSS X5, Y5
 	VDIVPS       Y5, Y0, Y0
 
-empty3087:
-skip3086:
+empty3335:
+skip3334:
 	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip3088
+	JEQ          skip3336
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip3089
+	JEQ          skip3337
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -73954,7 +79014,7 @@ skip3086:
 	VPSLLD       $0x10, Y5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip3089:
+skip3337:
 	VPSRLD       $0x10, Y0, Y5
 	VPAND        all32_1<>+0(SB), Y5, Y5
 	VPADDD       Y0, Y5, Y5
@@ -73966,31 +79026,31 @@ skip3089:
 	VPACKUSDW    X5, X0, X0
 	LEAQ         (DX), BX
 	TESTQ        $0x00000004, (SP)
-	JEQ          less3090
+	JEQ          less3338
 	VMOVLPS      X0, (BX)
 	VPSRLDQ      $0x08, X0, X0
 	ADDQ         $0x08, BX
 
-less3090:
+less3338:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less3091
+	JEQ     less3339
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less3091:
+less3339:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less3092
+	JEQ     less3340
 	VPEXTRW $0x00, X0, (BX)
 
-less3092:
-	JMP stored2984
+less3340:
+	JMP stored3223
 
-skip3088:
+skip3336:
 	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip3093
+	JEQ          skip3341
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip3094
+	JEQ          skip3342
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -74007,33 +79067,33 @@ skip3088:
 	VCVTPH2PS    X5, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip3094:
+skip3342:
 	VCVTPS2PH $0x00, Y0, X0
 	LEAQ      (DX), BX
 	TESTQ     $0x00000004, (SP)
-	JEQ       less3095
+	JEQ       less3343
 	VMOVLPS   X0, (BX)
 	VPSRLDQ   $0x08, X0, X0
 	ADDQ      $0x08, BX
 
-less3095:
+less3343:
 	TESTQ   $0x00000002, (SP)
-	JEQ     less3096
+	JEQ     less3344
 	VMOVSS  X0, (BX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, BX
 
-less3096:
+less3344:
 	TESTQ   $0x00000001, (SP)
-	JEQ     less3097
+	JEQ     less3345
 	VPEXTRW $0x00, X0, (BX)
 
-less3097:
-	JMP stored2984
+less3345:
+	JMP stored3223
 
-skip3093:
+skip3341:
 	TESTQ        $0x00000001, mode+80(FP)
-	JEQ          skip3098
+	JEQ          skip3346
 	MOVQ         8(SP), BX
 	NEGQ         BX
 	ANDQ         $0x07, BX
@@ -74045,25 +79105,25 @@ skip3093:
 	VMASKMOVPS   (DX), Y1, Y5
 	VADDPS       Y0, Y5, Y0
 
-skip3098:
-	JMP final2983
+skip3346:
+	JMP final3222
 
-empty2912:
-	JMP summed2982
+empty3128:
+	JMP summed3221
 
-other2993:
+other3232:
 	VCMPPS       $0x03, Y6, Y6, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y8, Y9, Y6, Y6
 	VMOVAPS      Y6, Y6
 	CMPQ         R11, 16(SP)
-	JLT          first3099
+	JLT          first3347
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded3100:
+loaded3348:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -74075,20 +79135,20 @@ loaded3100:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done2994
+	JMP    done3233
 
-first2995:
+first3234:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3101:
+byte3349:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3101
+	JLT          byte3349
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74096,21 +79156,21 @@ byte3101:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded2996
+	JMP          loaded3235
 
-other2999:
+other3238:
 	VCMPPS       $0x03, Y6, Y6, Y8
 	VMOVUPS      all32_7fc00000<>+0(SB), Y9
 	VBLENDVPS    Y8, Y9, Y6, Y6
 	VMOVAPS      Y6, Y6
 	CMPQ         R11, 16(SP)
-	JLT          first3102
+	JLT          first3350
 	VPBROADCASTD (R9)(R11*1), Y8
 	VPSLLVD      halves<>+0(SB), Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 
-loaded3103:
+loaded3351:
 	VSUBPS Y7, Y8, Y8
 	VMULPS Y6, Y8, Y8
 	VPSRLD $0x10, Y8, Y6
@@ -74122,20 +79182,20 @@ loaded3103:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done3000
+	JMP    done3239
 
-first3001:
+first3240:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3104:
+byte3352:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3104
+	JLT          byte3352
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74143,21 +79203,21 @@ byte3104:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded3002
+	JMP          loaded3241
 
-other3006:
+other3245:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y5, Y7, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3105
+	JLT          first3353
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3106:
+loaded3354:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -74167,20 +79227,20 @@ loaded3106:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done3007
+	JMP    done3246
 
-first3008:
+first3247:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3107:
+byte3355:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3107
+	JLT          byte3355
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74188,21 +79248,21 @@ byte3107:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3009
+	JMP          loaded3248
 
-other3012:
+other3251:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y7
 	VBLENDVPS    Y5, Y7, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3108
+	JLT          first3356
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3109:
+loaded3357:
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
 	VPAND  all32_1<>+0(SB), Y6, Y6
@@ -74212,20 +79272,20 @@ loaded3109:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done3013
+	JMP    done3252
 
-first3014:
+first3253:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3110:
+byte3358:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3110
+	JLT          byte3358
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74233,21 +79293,21 @@ byte3110:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3015
+	JMP          loaded3254
 
-other3018:
+other3257:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y5, Y8, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3111
+	JLT          first3359
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3112:
+loaded3360:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -74258,20 +79318,20 @@ loaded3112:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done3019
+	JMP    done3258
 
-first3020:
+first3259:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3113:
+byte3361:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3113
+	JLT          byte3361
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74279,21 +79339,21 @@ byte3113:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3021
+	JMP          loaded3260
 
-other3024:
+other3263:
 	VCMPPS       $0x03, Y6, Y6, Y5
 	VMOVUPS      all32_7fc00000<>+0(SB), Y8
 	VBLENDVPS    Y5, Y8, Y6, Y5
 	VMOVAPS      Y5, Y6
 	CMPQ         R10, 16(SP)
-	JLT          first3114
+	JLT          first3362
 	VPBROADCASTD (R9)(R10*1), Y5
 	VPSLLVD      halves<>+0(SB), Y5, Y5
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 
-loaded3115:
+loaded3363:
 	VSUBPS Y7, Y5, Y5
 	VMULPS Y6, Y5, Y5
 	VPSRLD $0x10, Y5, Y6
@@ -74304,20 +79364,20 @@ loaded3115:
 	VADDPS Y5, Y0, Y0
 	VXORPS Y6, Y6, Y6
 	VXORPS Y5, Y5, Y5
-	JMP    done3025
+	JMP    done3264
 
-first3026:
+first3265:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3116:
+byte3364:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3116
+	JLT          byte3364
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74325,20 +79385,20 @@ byte3116:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3027
+	JMP          loaded3266
 
-first3032:
+first3271:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3117:
+byte3365:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3117
+	JLT          byte3365
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74346,20 +79406,20 @@ byte3117:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded3033
+	JMP          loaded3272
 
-first3036:
+first3275:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3118:
+byte3366:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3118
+	JLT          byte3366
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74367,20 +79427,20 @@ byte3118:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded3037
+	JMP          loaded3276
 
-first3041:
+first3280:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3119:
+byte3367:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3119
+	JLT          byte3367
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -74388,20 +79448,20 @@ byte3119:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded3042
+	JMP          loaded3281
 
-first3045:
+first3284:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X6, X6, X6
 
-byte3120:
+byte3368:
 	VPSRLDQ      $0x01, X6, X6
 	VPINSRB      $0x0f, (R9)(R10*1), X6, X6
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3120
+	JLT          byte3368
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X6, 24(SP)
 	VPBROADCASTD 24(SP), Y6
@@ -74409,20 +79469,20 @@ byte3120:
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMOVAPS      Y6, Y6
-	JMP          loaded3046
+	JMP          loaded3285
 
-first3049:
+first3288:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3121:
+byte3369:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3121
+	JLT          byte3369
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -74430,20 +79490,20 @@ byte3121:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded3050
+	JMP          loaded3289
 
-first3053:
+first3292:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X7, X7, X7
 
-byte3122:
+byte3370:
 	VPSRLDQ      $0x01, X7, X7
 	VPINSRB      $0x0f, (R9)(R10*1), X7, X7
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3122
+	JLT          byte3370
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X7, 24(SP)
 	VPBROADCASTD 24(SP), Y7
@@ -74451,20 +79511,20 @@ byte3122:
 	VPSRLD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VMOVAPS      Y7, Y7
-	JMP          loaded3054
+	JMP          loaded3293
 
-first3099:
+first3347:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3123:
+byte3371:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3123
+	JLT          byte3371
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74472,20 +79532,20 @@ byte3123:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded3100
+	JMP          loaded3348
 
-first3102:
+first3350:
 	MOVQ  R11, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R11
 	VPXOR X8, X8, X8
 
-byte3124:
+byte3372:
 	VPSRLDQ      $0x01, X8, X8
 	VPINSRB      $0x0f, (R9)(R11*1), X8, X8
 	INCQ         R11
 	CMPQ         R11, 24(SP)
-	JLT          byte3124
+	JLT          byte3372
 	SUBQ         $0x04, R11
 	VPEXTRD      $0x03, X8, 24(SP)
 	VPBROADCASTD 24(SP), Y8
@@ -74493,20 +79553,20 @@ byte3124:
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMOVAPS      Y8, Y8
-	JMP          loaded3103
+	JMP          loaded3351
 
-first3105:
+first3353:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3125:
+byte3373:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3125
+	JLT          byte3373
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74514,20 +79574,20 @@ byte3125:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3106
+	JMP          loaded3354
 
-first3108:
+first3356:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3126:
+byte3374:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3126
+	JLT          byte3374
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74535,20 +79595,20 @@ byte3126:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3109
+	JMP          loaded3357
 
-first3111:
+first3359:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3127:
+byte3375:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3127
+	JLT          byte3375
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74556,20 +79616,20 @@ byte3127:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3112
+	JMP          loaded3360
 
-first3114:
+first3362:
 	MOVQ  R10, 24(SP)
 	ADDQ  $0x04, 24(SP)
 	ADDQ  16(SP), R10
 	VPXOR X5, X5, X5
 
-byte3128:
+byte3376:
 	VPSRLDQ      $0x01, X5, X5
 	VPINSRB      $0x0f, (R9)(R10*1), X5, X5
 	INCQ         R10
 	CMPQ         R10, 24(SP)
-	JLT          byte3128
+	JLT          byte3376
 	SUBQ         $0x04, R10
 	VPEXTRD      $0x03, X5, 24(SP)
 	VPBROADCASTD 24(SP), Y5
@@ -74577,14 +79637,14 @@ byte3128:
 	VPSRLD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMOVAPS      Y5, Y5
-	JMP          loaded3115
+	JMP          loaded3363
 
-tooMany2905:
+tooMany3121:
 	MOVQ DI, results+24(FP)
 
-over2906:
-done2816:
-done2347:
+over3122:
+done3027:
+done2533:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

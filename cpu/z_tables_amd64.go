@@ -319,22 +319,22 @@ var bagMaxima = []bagMax{
 
 var pairKernels = []pairKernel{
 	{
-		needs: AVX512, dtype: tensor.F32, least: 1, run: pairProductsAVX512F32,
+		needs: AVX512, dtype: tensor.F32, run: pairProductsAVX512F32,
 	},
 	{
-		needs: AVX512, dtype: tensor.BF16, least: 1, run: pairProductsAVX512BF16,
+		needs: AVX512, dtype: tensor.BF16, run: pairProductsAVX512BF16,
 	},
 	{
-		needs: AVX512, dtype: tensor.F16, least: 1, run: pairProductsAVX512F16,
+		needs: AVX512, dtype: tensor.F16, run: pairProductsAVX512F16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F32, least: 8, run: pairProductsAVX2F32,
+		needs: AVX2, dtype: tensor.F32, run: pairProductsAVX2F32,
 	},
 	{
-		needs: AVX2, dtype: tensor.BF16, least: 8, run: pairProductsAVX2BF16,
+		needs: AVX2, dtype: tensor.BF16, run: pairProductsAVX2BF16,
 	},
 	{
-		needs: AVX2, dtype: tensor.F16, least: 8, run: pairProductsAVX2F16,
+		needs: AVX2, dtype: tensor.F16, run: pairProductsAVX2F16,
 	},
 }
 

@@ -35,24 +35,28 @@ func (s *rowSum) addAll(sum value, factors *storage, summed string) {
 			c.JMP(operand.LabelRef(summed))
 		})
 	}
+	if s.terms == nil && !s.isa.masks { // beside what rounding takes zero points cost little
+		s.addCentred(sum, factors, summed)
+	}
 	s.addRows(sum, factors)
 	c.JMP(operand.LabelRef(summed))
 	c.Label(none)
-	s.addWithoutFactors(sum, summed)
+	s.addCentred(sum, nil, summed)
+	s.addRows(sum, nil)
 }
 
-// addWithoutFactors emits the addition of rows as they are.
-func (s *rowSum) addWithoutFactors(sum value, summed string) {
-	if s.codes != nil { // nearly all have no factors, and many no zero points
-		zeros := s.newLabel("zeros")
-		branch(s.c.TESTQ, operand.U32(sumCentred), s.param("mode"), s.c.JEQ, zeros)
-		s.centred = true
-		s.addRows(sum, nil)
-		s.centred = false
-		s.c.JMP(operand.LabelRef(summed))
-		s.c.Label(zeros)
+// addCentred emits the addition of rows of codes without zero points, as many are.
+func (s *rowSum) addCentred(sum value, factors *storage, summed string) {
+	if s.codes == nil {
+		return
 	}
-	s.addRows(sum, nil)
+	zeros := s.newLabel("zeros")
+	branch(s.c.TESTQ, operand.U32(sumCentred), s.param("mode"), s.c.JEQ, zeros)
+	s.centred = true
+	s.addRows(sum, factors)
+	s.centred = false
+	s.c.JMP(operand.LabelRef(summed))
+	s.c.Label(zeros)
 }
 
 // clearedSums returns the sums of a tile at their beginning.

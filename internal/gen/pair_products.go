@@ -22,12 +22,9 @@ type rowPairs struct {
 
 func (p *rowPairs) function() {
 	c, name := p.c, "pairProducts"+p.isa.name+p.out.name
-	doc := []string{name + " sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],",
-		"which lie xStride and yStride bytes apart, for count pairs."}
-	if !p.isa.masks {
-		doc = append(doc, "n is 8 at least.")
-	}
-	beginFunction(c, name, "func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)", doc...)
+	beginFunction(c, name, "func(x *byte, xStride int, y *byte, yStride int, xs, ys *int64, count, n int, to *float32)",
+		name+" sums, in Stripe order, the products of n elements, one at least, of row xs[i] and of row ys[i],",
+		"which lie xStride and yStride bytes apart, for count pairs.")
 	xs, ys, to, pair := param(c, "xs"), param(c, "ys"), param(c, "to"), c.GP64()
 	p.group = stripeLanes / p.lanes
 	p.lanesOf = p.newValue()
@@ -36,23 +33,35 @@ func (p *rowPairs) function() {
 		p.findLast()
 	}
 	c.XORQ(pair, pair)
-	c.Label("pair")
-	branch(c.CMPQ, pair, place(p.c, "count"), c.JGE, "end")
-	row := func(list, number, to reg.GPVirtual, rows, stride string) {
-		c.MOVQ(operand.Mem{Base: list, Index: number, Scale: 8}, to)
-		c.IMULQ(place(p.c, stride), to)
-		c.ADDQ(place(p.c, rows), to)
+	eachPair := func(name string, sum func() reg.Register) {
+		c.Label(name)
+		branch(c.CMPQ, pair, place(p.c, "count"), c.JGE, "end")
+		row := func(list, number, to reg.GPVirtual, rows, stride string) {
+			c.MOVQ(operand.Mem{Base: list, Index: number, Scale: 8}, to)
+			c.IMULQ(place(p.c, stride), to)
+			c.ADDQ(place(p.c, rows), to)
+		}
+		row(xs, pair, p.x, "x", "xStride")
+		row(ys, pair, p.y, "y", "yStride")
+		c.LEAQ(operand.Mem{Base: pair, Disp: pairsEarly}, p.later)
+		c.CMPQ(p.later, place(p.c, "count"))
+		c.CMOVQGE(pair, p.later)
+		row(ys, p.later, p.later, "y", "yStride")
+		c.VMOVSS(sum(), operand.Mem{Base: to, Index: pair, Scale: 4})
+		c.INCQ(pair)
+		c.JMP(operand.LabelRef(name))
 	}
-	row(xs, pair, p.x, "x", "xStride")
-	row(ys, pair, p.y, "y", "yStride")
-	c.LEAQ(operand.Mem{Base: pair, Disp: pairsEarly}, p.later)
-	c.CMPQ(p.later, place(p.c, "count"))
-	c.CMOVQGE(pair, p.later)
-	row(ys, p.later, p.later, "y", "yStride")
-	p.sum()
-	c.VMOVSS(p.fold(), operand.Mem{Base: to, Index: pair, Scale: 4})
-	c.INCQ(pair)
-	c.JMP(operand.LabelRef("pair"))
+	if !p.isa.masks {
+		branch(c.CMPQ, place(c, "n"), operand.U32(p.lanes), c.JLT, "few")
+	}
+	eachPair("pair", func() reg.Register {
+		p.sum()
+		return p.fold()
+	})
+	if !p.isa.masks {
+		p.group = 1
+		eachPair("few", p.sumFew)
+	}
 	c.Label("end")
 	endFunction(c)
 }
@@ -129,6 +138,48 @@ func (p *rowPairs) multiplyLast() {
 	p.emit("VANDPS", p.lives, p.last, p.last)
 	p.c.XORQ(p.at, p.at)
 	p.c.Label(none)
+}
+
+// sumFew sums the products of less than a vector, which only the first lanes have.
+func (p *rowPairs) sumFew() reg.Register {
+	zero := p.vector()
+	x := p.loadFew(p.x)
+	p.emit("VMULPS", p.loadFew(p.y), x, x)
+	p.c.PREFETCHT0(operand.Mem{Base: p.later})
+	p.emit("VXORPS", zero, zero, zero)
+	p.emit("VADDPS", zero, x, x)
+	return foldHalves(p.c, value{x}, p.c.VADDPS, p.c.VADDSS)
+}
+
+// loadFew loads less than a vector, of 16 bits from its end on: what was loaded moves up for what lies before it.
+func (p *rowPairs) loadFew(row reg.GPVirtual) reg.VecVirtual {
+	c := p.c
+	if p.out.size == f32.size {
+		v := p.vector()
+		p.emit("VMASKMOVPS", memory{operand.Mem{Base: row}}, p.lives, v)
+		return v
+	}
+	x, end := c.XMM(), c.GP64()
+	p.emit("VPXOR", x, x, x)
+	c.MOVQ(place(c, "n"), p.left)
+	c.LEAQ(operand.Mem{Base: row, Index: p.left, Scale: 2}, end)
+	part := func(elements int, load func()) {
+		none := p.newLabel("none")
+		branch(c.TESTQ, operand.U32(elements), p.left, c.JEQ, none)
+		c.SUBQ(operand.Imm(uint64(2*elements)), end)
+		load()
+		c.Label(none)
+	}
+	part(1, func() { c.VPINSRW(operand.Imm(0), operand.Mem{Base: end}, x, x) })
+	part(2, func() {
+		c.VPSLLDQ(operand.Imm(4), x, x)
+		c.VPINSRD(operand.Imm(0), operand.Mem{Base: end}, x, x)
+	})
+	part(4, func() {
+		c.VPSLLDQ(operand.Imm(8), x, x)
+		c.VPINSRQ(operand.Imm(0), operand.Mem{Base: end}, x, x)
+	})
+	return p.widened(p.out, x)[0]
 }
 
 // product multiplies elements so many bytes behind where rows are.

@@ -69,7 +69,7 @@ var kernelTables = []kernelTable{
 		locate: gridFramedLocate{I}, sample: gridFramedSample{I}, slope: gridFramedSlope{I},`, nil},
 	{"rowSums", "rowSum", floatTypes, `needs: {I}, in: tensor.{T}, out: tensor.{T}, least: {1}, run: sumRows{K}, chosen: sumChosen{K},`, nil},
 	{"bagMaxima", "bagMax", floatTypes, `needs: {I}, dtype: tensor.{T}, run: bagMax{K},`, nil},
-	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, least: {1}, run: pairProducts{K},`, nil},
+	{"pairKernels", "pairKernel", []string{"F32", "BF16", "F16"}, `needs: {I}, dtype: tensor.{T}, run: pairProducts{K},`, nil},
 	{"rowDivisions", "rowDivision", floatTypes, `needs: {I}, dtype: tensor.{T}, run: divideRow{K},`, nil},
 	{"normKernels", "normKernel", floatTypes, `needs: {I}, dtype: tensor.{T},
 		abs: rowAbs{K}, square: rowSquare{K}, largest: rowLargest{K}, scale: rowScale{K},`,
