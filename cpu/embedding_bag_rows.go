@@ -71,7 +71,7 @@ func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum)
 
 // call runs the kernel on columns from at on.
 func (b *bagMax) call(e *EmbeddingSum, start []int64, to, choice resultRows, at, columns int64) {
-	b.run((*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0]), &start[0], len(start)-1, unsafe.SliceData(e.Positions), e.early(),
+	b.run((*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0]), &start[0], len(start)-1, unsafe.SliceData(e.Positions), e.early(nearOf(b.needs, true)),
 		unsafe.SliceData(e.Sources), (*byte)(to.first), int(to.apart), int(columns), (*int64)(choice.first), int(choice.apart))
 }
 

@@ -156,7 +156,7 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, colu
 		mode |= sumCentred
 	}
 	return s.codes((*byte)(unsafe.Add(c.Weight.P, column)), int(c.Weight.RowStride), unsafe.SliceData(start), len(start)-1,
-		unsafe.SliceData(e.Positions), e.early(), (*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode,
+		unsafe.SliceData(e.Positions), e.early(s.near(columns)), (*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode,
 		(*byte)(scale.P), int(c.Scale.RowStride), (*byte)(zero), int(zeroRow))
 }
 

@@ -112,10 +112,29 @@ func (s *rowSum) mode(m *EmbeddingSums, columns int64) (mode int) {
 // as they are added: asking for them early costs more than it saves.
 const nearBytes = 1 << 17
 
+// slowNearBytes is nearBytes for kernels of AVX2 that take longer for each line.
+const slowNearBytes = 1 << 15
+
+// slowColumns is how many columns make sums so that widen what they add.
+const slowColumns = 64
+
+// nearOf returns how large a matrix is near for a kernel.
+func nearOf(needs ISA, slow bool) int64 {
+	if needs == AVX2 && slow {
+		return slowNearBytes
+	}
+	return nearBytes
+}
+
+// near returns how large a matrix is near for sums of so many columns.
+func (s *rowSum) near(columns int64) int64 {
+	return nearOf(s.needs, columns >= slowColumns && s.in.Size() < tensor.F32.Size())
+}
+
 // early returns how many of the positions, from the first on, are of rows that a
 // kernel may ask for early.
-func (e *EmbeddingSum) early() int {
-	if e.Terms.Dims == 0 || e.Terms.Size[0]*e.Terms.Strides[0] <= nearBytes {
+func (e *EmbeddingSum) early(near int64) int {
+	if e.Terms.Dims == 0 || e.Terms.Size[0]*e.Terms.Strides[0] <= near {
 		return 0
 	}
 	return len(e.Positions)
@@ -138,10 +157,10 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to resultRows, at, columns
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	if len(e.Ranks) > 0 {
-		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
+		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(s.near(columns)),
 			unsafe.SliceData(e.Sources), &e.Ranks[e.Column+at], 4*int(e.Width), (*byte)(to.first), int(to.apart), int(columns), mode)
 	}
-	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
+	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(s.near(columns)),
 		(*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode)
 }
 
