@@ -148,7 +148,7 @@ func (s *samplerArgs) cover(each, groups int64) geometry {
 	height := min(logOf(s.out[1]), limit-width)
 	width = min(logOf(s.out[0]), limit-height)
 	columns, rows := (s.out[0]+1<<width-1)>>width, (s.out[1]+1<<height-1)>>height
-	if width+height < min(limit, 6) || columns*rows<<(width+height) > 2*s.out[0]*s.out[1] {
+	if s.positions() == 0 || width+height < min(limit, 6) || columns*rows<<(width+height) > 2*s.out[0]*s.out[1] {
 		s.logWidth, s.logHeight = -1, -1
 		return blocks(ceilDiv(s.positions()*groups, each), mostBlocks).of(each)
 	}
