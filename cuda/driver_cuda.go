@@ -20,7 +20,7 @@ import (
 type gpu struct {
 	open     sync.Once
 	err      error
-	lock     sync.RWMutex
+	lock     sync.RWMutex // of contexts
 	contexts map[int]*context
 }
 
@@ -28,7 +28,8 @@ type gpu struct {
 // kernels loaded there. It is kept until the process ends.
 type context struct {
 	primary    cu.CUContext
-	capability int // ten times the compute capability
+	capability int        // ten times the compute capability
+	lock       sync.Mutex // of functions: one thread loads, while others run
 	functions  map[string]Function
 }
 
@@ -61,12 +62,12 @@ func (g *gpu) Load(device int, kernels []string) ([]Function, error) {
 	if err := g.Available(); err != nil {
 		return nil, err
 	}
-	g.lock.Lock()
-	defer g.lock.Unlock()
 	c, err := g.context(device)
 	if err != nil {
 		return nil, err
 	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	leave, err := c.enter()
 	if err != nil {
 		return nil, err
@@ -85,6 +86,8 @@ func (g *gpu) Load(device int, kernels []string) ([]Function, error) {
 
 // context returns a device's context; the first time, it is created.
 func (g *gpu) context(device int) (*context, error) {
+	g.lock.Lock()
+	defer g.lock.Unlock()
 	if c := g.contexts[device]; c != nil {
 		return c, nil
 	}
@@ -111,7 +114,7 @@ func (g *gpu) context(device int) (*context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %d gives no context: %w", device, err)
 	}
-	c := &context{primary, major*10 + minor, map[string]Function{}}
+	c := &context{primary: primary, capability: major*10 + minor, functions: map[string]Function{}}
 	g.contexts[device] = c
 	return c, nil
 }

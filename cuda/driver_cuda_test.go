@@ -24,7 +24,7 @@ func TestArgumentsFit(t *testing.T) {
 	for _, v := range []any{
 		mapArgs{}, packedArgs{}, quantSumArgs{}, embeddingArgs{}, renormArgs{}, embeddingBackwardArgs{}, gridSampleArgs{},
 		gridGradientArgs{}, inputGradientArgs{}, affineArgs{}, linearArgs{}, weightArgs{}, sortArgs{}, runArgs{}, fillArgs{},
-		bagsArgs{}, bagArgs{}, bagWeightsArgs{}, bagBackwardArgs{}, bagRowsArgs{}, rowsArgs{}, countArgs{}, tileArgs{},
+		bagsArgs{}, bagArgs{}, codeBagArgs{}, bagWeightsArgs{}, bagBackwardArgs{}, bagRowsArgs{}, rowsArgs{}, countArgs{}, tileArgs{},
 		gridDoubleArgs{}, inputDoubleArgs{}, matmulArgs{},
 	} {
 		if s := reflect.TypeOf(v); s.Size()%8 != 0 || s.Size()/8 > maxArgWords {

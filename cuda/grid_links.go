@@ -51,10 +51,13 @@ func near(s *samplerArgs, m *imageArg, size int64) bool {
 	return x >= 0 && y >= 0 && x <= limit32 && y <= limit32 && (s.out[0]-1)*x+(s.out[1]-1)*y <= limit32
 }
 
+// maxLogGroups leaves as many blocks as an axis has for one patch's groups of channels.
+const maxLogGroups = 15
+
 // share lets threads share the channels of a patch where there are few patches.
 func (p patch) share(s *samplerArgs) (channels, logGroups int32) {
 	patches := s.images * ceilDiv(s.size[0], p.width) * ceilDiv(s.size[1], p.height)
-	for patches<<logGroups < enough && s.channels>>logGroups > 4*p.channels {
+	for logGroups < maxLogGroups && patches<<logGroups < enough && s.channels>>logGroups > 4*p.channels {
 		logGroups++
 	}
 	each := (s.channels + 1<<logGroups - 1) >> logGroups
@@ -70,6 +73,6 @@ func (p patch) packs(m *imageArg, size int64) bool {
 func (p patch) cover(s *samplerArgs, logGroups int32) geometry {
 	columns := ceilDiv(s.size[0], p.width<<p.log)
 	height := p.height * (tileThreads >> p.log)
-	rows := min(ceilDiv(s.size[1], height), 1<<(15-logGroups)) << logGroups
+	rows := min(ceilDiv(s.size[1], height), 1<<(maxLogGroups-logGroups)) << logGroups
 	return geometry{grid: [3]uint32{uint32(columns), uint32(rows), uint32(min(s.images, gridYZ))}}.of(tileThreads)
 }

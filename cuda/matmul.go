@@ -4,8 +4,9 @@ import "github.com/isobit-ml/isobit/tensor"
 
 // factorArg is struct Factor.
 type factorArg struct {
-	data                  uint64
-	lines, batch, line, k int64
+	data           uint64
+	lines          int64 // rows of the first factor, columns of the second
+	batch, line, k int64 // strides
 }
 
 // atOnce reports whether chunks of 16 bytes can be copied at once: along k, or

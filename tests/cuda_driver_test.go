@@ -74,31 +74,76 @@ func TestCUDADriverChild(t *testing.T) {
 	}
 }
 
+// TestCUDADriverLoads runs a plan while another one's kernels load, which takes until then.
+func TestCUDADriverLoads(t *testing.T) {
+	if os.Getenv("ISOBIT_CUDA_CHILD") == "" {
+		c := exec.Command(os.Args[0], "-test.run=^TestCUDADriverLoads$")
+		c.Env = append(os.Environ(), "ISOBIT_FAKE_CUDA=slow", "ISOBIT_CUDA_CHILD=1", "LD_LIBRARY_PATH="+filepath.Dir(buildShim(t)))
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	run, err := onDriver("quantize_per_tensor x=f32[8] q=s8 qmin=-8 qmax=7", "cuda:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := make(chan error)
+	go func() {
+		_, err := onDriver("dequantize_per_tensor q=s8[8] y=f32 qmin=-8 qmax=7", "cuda:0")
+		loaded <- err
+	}()
+	for {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-loaded:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // runOnDriver compares a problem's result on a device with the definition's.
-// Device memory is the host's.
 func runOnDriver(text, device string) error {
-	c, err := deviceCase{text: text, data: "plain"}.draw()
+	run, err := onDriver(text, device)
 	if err != nil {
 		return err
+	}
+	return run()
+}
+
+// onDriver makes a problem's plan on a device, and a function that compares its result
+// with the definition's. Device memory is the host's.
+func onDriver(text, device string) (run func() error, err error) {
+	c, err := deviceCase{text: text, data: "plain"}.draw()
+	if err != nil {
+		return nil, err
 	}
 	want, err := c.Run(definition)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plan, err := plans.Select(fakeStream, plans.MustParse(text+" device="+device), plans.Preference{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	placed, _, free := c.Place(plan, testcase.Options{})
-	defer free()
-	p, views := plan.Problem(), placed.Views()
-	for i := range views {
-		if c.Args[i].Present {
-			views[i].Device = p.Device()
+	return func() error {
+		placed, _, free := c.Place(plan, testcase.Options{})
+		defer free()
+		p, views := plan.Problem(), placed.Views()
+		for i := range views {
+			if c.Args[i].Present {
+				views[i].Device = p.Device()
+			}
 		}
-	}
-	if err := plan.Run(fakeStream, tensor.Bytes(tensor.New(tensor.U8, plan.WorkspaceSize())), views); err != nil {
-		return err
-	}
-	return c.Compare(placed.Outputs(c), want)
+		if err := plan.Run(fakeStream, tensor.Bytes(tensor.New(tensor.U8, plan.WorkspaceSize())), views); err != nil {
+			return err
+		}
+		return c.Compare(placed.Outputs(c), want)
+	}, nil
 }

@@ -23,4 +23,6 @@ class Report(dict[str, Any]):
 
     def save(self) -> None:
         if self.path:
-            self.path.write_text(json.dumps(self, indent=1))
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps(self, indent=1))
+            part.replace(self.path)  # whole, or as it was

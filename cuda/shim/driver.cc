@@ -5,11 +5,16 @@
 // ISOBIT_FAKE_CUDA chooses what goes wrong: "nodevice", "old" (the driver),
 // "launch" (launches fail), "capture" (loading a module while a stream
 // captures, unless the thread is relaxed, fails), "weak" (an old GPU), "image"
-// (modules do not load).
+// (modules do not load), "slow" (loading a second module takes until a kernel
+// has run).
 #include "shim.h"
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -29,10 +34,20 @@ enum {
 
 thread_local std::vector<Context *> stack;
 thread_local int capture_mode;
+std::atomic<int> loaded, launched;
 
 bool fault(const char *name) {
   const char *chosen = getenv("ISOBIT_FAKE_CUDA");
   return chosen && strcmp(chosen, name) == 0;
+}
+
+// Waits for a launch: false if none comes.
+bool wait_for_launch() {
+  for (int before = launched, waits = 0; launched == before; waits++) {
+    if (waits == 5000) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 } // namespace
@@ -91,6 +106,7 @@ int cuModuleLoadData(std::string **module, const char *ptx) {
   if (fault("capture") && capture_mode != 2) return capture_unsupported;
   const char *entry = strstr(ptx, ".visible .entry ");
   if (!entry || fault("image")) return invalid_image;
+  if (loaded++ > 0 && fault("slow") && !wait_for_launch()) return invalid_image;
   entry += strlen(".visible .entry ");
   *module = new std::string(entry, strcspn(entry, "("));
   return success;
@@ -111,8 +127,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned, void *stream, void **params, void **) {
   auto f = (std::pair<Context *, std::string> *)function;
   if (fault("launch")) return launch_failed;
+  launched++;
   if (stack.empty() || stack.back() != f->first) return invalid_value;
   if (stream != (void *)0x5757) shim_fail("launched on another stream than the caller's");
+  static std::mutex one_at_a_time;
+  std::lock_guard<std::mutex> lock(one_at_a_time);
   return shim_run(f->second.c_str(), {gx, gy, gz}, {bx, by, bz}, params[0], 0, false) ? success : launch_failed;
 }
 

@@ -196,6 +196,17 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(gpu_jobs.subprocess, "run", called)
 
 
+def test_a_report_that_is_cut_off(tmp_path, monkeypatch):
+    report = gpu_report.Report(steps={})
+    report.path = tmp_path / "report.json"
+    report.save()
+    whole = Path.write_text
+    monkeypatch.setattr(Path, "write_text", lambda path, text: whole(path, text[:1]) and 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        report.save()
+    assert json.loads(report.path.read_text()) == {"steps": {}}
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_a_process_that_ends_early(tmp_path):
     """It fails its step alone."""
