@@ -6,6 +6,7 @@ python bench/readme.py
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -63,6 +64,19 @@ LAYOUTS = [
     ("LSQ per channel: channels last / transposed / cropped / below a sum", "LSQ per channel forward + backward, {}", ("channels last", "transposed", "cropped", "gradient of a sum")),
     ("grid_sample backward: channels last / below a sum", "grid_sample backward, {}", ("channels last", "gradient of a sum")),
 ]  # fmt: skip
+# Of what the least and the most is said, and what the names match of what was measured.
+RANGES = [
+    ("embeddings", "scatter", "embedding forward|embedding_bag (?!max forward)"),
+    ("the largest of bags", "scatter", "embedding_bag max forward"),
+    ("with max_norm", "scatter", "embedding max_norm"),
+    ("grid_sample forward", "scatter", "grid_sample .*forward"),
+    ("backward", "scatter", "grid_sample .*backward"),
+    ("differentiated twice", "scatter", "grid_sample .*twice"),
+    ("affine_grid", "scatter", "affine_grid"),
+    ("quantized_linear beside float32 layers", "linear", "quantized_linear .*float32"),
+    ("linear layers of float32", "linear", "linear .*float32"),
+    ("of bfloat16", "linear", "linear .*bfloat16"),
+]
 
 Results = dict[str, list[dict]]
 
@@ -88,6 +102,14 @@ def targets(measured: dict[str, Results]) -> str:
     return table(["op", *measured], rows)
 
 
+def ranges(measured: dict[str, Results]) -> str:
+    said = []
+    for label, name, pattern in RANGES:
+        found = [r["ratios"]["eager"] for m in measured.values() for r in m[name] if re.match(pattern, r["op"])]
+        said.append(f"{label} {number(min(found))} to {number(max(found))}")
+    return f"\nThe other ops, on one thread and two, beside PyTorch eager: {', '.join(said)}.\n"
+
+
 def others(measured: dict[str, Results]) -> str:
     def cell(results: Results, name: str, op: str, parts: tuple[str, ...], threads: int) -> str:
         found = {(r["op"], r["threads"]): r["ratios"]["eager"] for r in results[name]}
@@ -106,7 +128,10 @@ def pages() -> dict[Path, str]:
     folders = {name: HERE / "results" / folder / "results.json" for folder, name in PROCESSORS.items()}
     measured = {name: json.loads(path.read_text()) for name, path in folders.items() if path.exists()}
     written = {}
-    for path, text in ((HERE.parent / "README.md", targets(measured)), (HERE / "README.md", others(measured))):
+    for path, text in (
+        (HERE.parent / "README.md", targets(measured) + ranges(measured)),
+        (HERE / "README.md", others(measured)),
+    ):
         before, rest = path.read_text().split(BEGIN)
         written[path] = before + BEGIN + text + END + rest.split(END)[1]
     return written
