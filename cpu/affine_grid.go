@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "unsafe"
 
 // baseCoordinate returns the i-th of size evenly spread coordinates in [-1, 1].
 func baseCoordinate[C Compute](i, size int64, alignCorners bool) C {
@@ -62,15 +58,12 @@ func bases[C Compute](r *AffineRun, p *affinePiece) (x []C, other [3]C) {
 
 // AffineGrid computes out = (t0*bx + t1*by) + t2, and in 3-D
 // ((t0*bx + t1*by) + t2*bz) + t3, for each row t of theta.
-var AffineGrid = tableOf(byCompute(affineGridGo[float32], affineGridGo[float64]),
-	func(isa ISA, t Types) (f func(*AffineRun, Rows), ok bool) {
-		if t.Compute == tensor.F64 {
-			rows, ok := affineRowsOf[float64](isa, t)
-			return rows.grid, ok
-		}
-		rows, ok := affineRowsOf[float32](isa, t)
-		return rows.grid, ok
-	})
+var AffineGrid = tableOf(byCompute(affineGridGo[float32], affineGridGo[float64]), rowsByCompute(affineGridBy[float32], affineGridBy[float64]))
+
+func affineGridBy[C Compute](isa ISA, t Types) (func(*AffineRun, Rows), bool) {
+	rows, ok := affineRowsOf[C](isa, t)
+	return rows.grid, ok
+}
 
 func affineGridGo[C Compute](r *AffineRun, theta Rows) {
 	t := BlockOf[C](r.Scratch, 1, r.Dims+1)

@@ -12,13 +12,9 @@ type RowDivision func(out, row Span, n, count int64, s *Scratch)
 // DivideRow is the table of RowDivision.
 var DivideRow = tableOf(byCompute[RowDivision](divideRowGo[float32], divideRowGo[float64]), func(isa ISA, t Types) (RowDivision, bool) {
 	for _, d := range rowDivisions {
-		if d.needs != isa || d.dtype != t.In[0] {
-			continue
+		if d.needs == isa && d.dtype == t.In[0] {
+			return ForCompute(t.Compute, divideBy[float32], divideBy[float64])(d.run), true
 		}
-		if t.Compute == tensor.F64 {
-			return divideBy[float64](d.run), true
-		}
-		return divideBy[float32](d.run), true
 	}
 	return nil, false
 })

@@ -22,10 +22,7 @@ func maxRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*Em
 		for i := range bagMaxima {
 			if b := &bagMaxima[i]; b.needs == isa && b.dtype == t.In[0] {
 				slow, _ := definition(t)
-				inParts := largestInParts[float32]
-				if b.dtype == tensor.F64 {
-					inParts = largestInParts[float64]
-				}
+				inParts := ForCompute(b.dtype, largestInParts[float32], largestInParts[float64])
 				return func(m *EmbeddingSums) { b.find(m, inParts, slow) }, true
 			}
 		}

@@ -35,10 +35,7 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower[t.Out[0]] != 0) {
 				s.out = t.Out[0]
 				slow, _ := definition(t)
-				inChunks := sumInChunks[float32]
-				if s.in == tensor.F64 {
-					inChunks = sumInChunks[float64]
-				}
+				inChunks := ForCompute(s.in, sumInChunks[float32], sumInChunks[float64])
 				return func(m *EmbeddingSums) { s.sum(m, inChunks, slow) }, true
 			}
 		}

@@ -36,9 +36,6 @@ func float8Words(k *kernel) unsafe.Pointer {
 	if k.code == tensor.None {
 		return nil
 	}
-	all := &float8Vectors32
-	if k.compute == tensor.F64 {
-		all = &float8Vectors64
-	}
+	all := ForCompute(k.compute, &float8Vectors32, &float8Vectors64)
 	return unsafe.Pointer(&all[k.code-tensor.F8E4M3])
 }

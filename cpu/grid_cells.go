@@ -126,10 +126,9 @@ type otherKernels struct {
 }
 
 func (k *gridKernel) others() otherKernels {
-	if k.dtype == tensor.F64 {
-		return otherKernels{sampleRows[float64], sampleGather[float64], gradientGather[float64]}
-	}
-	return otherKernels{sampleRows[float32], sampleGather[float32], gradientGather[float32]}
+	return ForCompute(k.dtype,
+		otherKernels{sampleRows[float32], sampleGather[float32], gradientGather[float32]},
+		otherKernels{sampleRows[float64], sampleGather[float64], gradientGather[float64]})
 }
 
 // sampleBlock is GridSample by kernels.

@@ -18,8 +18,7 @@ func (k *gridKernel) doubleBlock(b *GridBlock, definition func(*GridBlock)) {
 		definition(b)
 	case k.takes(b) && b.wantsAll() && b.Channels > 0:
 		k.doublePairs(b)
-	case k.dtype == tensor.F64 && doubleGather[float64](k, b):
-	case k.dtype != tensor.F64 && doubleGather[float32](k, b):
+	case ForCompute(k.dtype, doubleGather[float32], doubleGather[float64])(k, b):
 	default:
 		definition(b)
 	}

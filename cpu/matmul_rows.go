@@ -29,14 +29,10 @@ const (
 )
 
 func pickMatmul(isa ISA, t Types) (r MatmulRow, ok bool) {
-	switch {
-	case matmulTypeFor(isa, t.Compute) == nil:
+	if matmulTypeFor(isa, t.Compute) == nil {
 		return r, false
-	case t.Compute == tensor.F64:
-		return newKernelMatmul[float64](isa, nil, t), true
-	default:
-		return newKernelMatmul[float32](isa, nil, t), true
 	}
+	return ForCompute(t.Compute, newKernelMatmul[float32], newKernelMatmul[float64])(isa, nil, t), true
 }
 
 // kernelMatmul computes tiles of some types by kernels.

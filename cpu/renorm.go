@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"math"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "math"
 
 // RowRenorm is a way to compute Renorm.
 type RowRenorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
@@ -12,12 +8,7 @@ type RowRenorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
 // Renorm scales a row of n elements so that its p-norm is at most maxNorm:
 // the norm in Stripe order, the factor maxNorm / (norm + 1e-7) where the norm
 // exceeds maxNorm (NUMERICS.md, section 5).
-var Renorm = tableOf(byCompute[RowRenorm](renormGo[float32], renormGo[float64]), func(isa ISA, t Types) (RowRenorm, bool) {
-	if t.Compute == tensor.F64 {
-		return renormBy(isa, t, FoldRows[float64]())
-	}
-	return renormBy(isa, t, FoldRows[float32]())
-})
+var Renorm = tableOf(byCompute[RowRenorm](renormGo[float32], renormGo[float64]), rowsByCompute(renormBy[float32], renormBy[float64]))
 
 func renormGo[C Compute](row Span, n int64, p, maxNorm float64, s *Scratch) {
 	if factor, ok := factorOf(rowNorm[C](row, n, p, s), maxNorm); ok {

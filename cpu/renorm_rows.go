@@ -33,10 +33,10 @@ func (k *normKernel) terms(p float64) func(x *byte, stripes int, lanes *byte) {
 }
 
 // renormBy returns a row of Renorm.
-func renormBy[C Compute](isa ISA, t Types, fold []Row[Fold[C]]) (RowRenorm, bool) {
+func renormBy[C Compute](isa ISA, t Types) (RowRenorm, bool) {
 	for i := range normKernels {
 		if k := &normKernels[i]; k.needs == isa && k.dtype == t.In[0] {
-			sum, _ := PickUpTo(fold, isa, t)
+			sum, _ := PickUpTo(FoldRows[C](), isa, t)
 			return func(row Span, n int64, p, maxNorm float64, s *Scratch) {
 				if k.terms(p) == nil || !row.Contiguous() {
 					renormGo[C](row, n, p, maxNorm, s)

@@ -121,14 +121,22 @@ func float32Before[F, F32 any](rows []Row[F32], definition F) []Row[F] {
 	return withDefinition(ownRows[F](rows), always(definition))
 }
 
+// ForCompute returns which of two is for a compute type: often one function, instantiated for both.
+func ForCompute[F any](compute tensor.DType, f32, f64 F) F {
+	if compute == tensor.F64 {
+		return f64
+	}
+	return f32
+}
+
 // byCompute makes the Pick of a definition, which exists once per compute type.
 func byCompute[F any](f32, f64 F) func(Types) (F, bool) {
-	return func(t Types) (F, bool) {
-		if t.Compute == tensor.F64 {
-			return f64, true
-		}
-		return f32, true
-	}
+	return func(t Types) (F, bool) { return ForCompute(t.Compute, f32, f64), true }
+}
+
+// rowsByCompute is byCompute for the rows of tableOf.
+func rowsByCompute[F any](f32, f64 func(ISA, Types) (F, bool)) func(ISA, Types) (F, bool) {
+	return func(isa ISA, t Types) (F, bool) { return ForCompute(t.Compute, f32, f64)(isa, t) }
 }
 
 // always makes the Pick of a row that takes all types.

@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // The places of affineGridBackward's arguments.
@@ -38,10 +37,7 @@ var affineGridBackward = op{
 		return sameTypeAs("grad_theta", "grad_grid")(p)
 	},
 	build: func(pl *plan) error {
-		if pl.problem.DType("grad_grid") == tensor.F64 {
-			return buildAffineBackward[float64](pl)
-		}
-		return buildAffineBackward[float32](pl)
+		return cpu.ForCompute(pl.problem.DType("grad_grid"), buildAffineBackward[float32], buildAffineBackward[float64])(pl)
 	},
 	rows: namesOf(cpu.AffineGridBackward[float32]()),
 }

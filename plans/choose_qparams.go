@@ -66,11 +66,7 @@ var chooseQParams = groupedOp{
 // runChoice makes the run of an op that chooses scales and zero points, and maps elements with them if
 // there is a kernel for it.
 func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
-	if t.Compute == tensor.F64 {
-		chooseThenMap[float64](pl, f, t, minMax, quantize)
-	} else {
-		chooseThenMap[float32](pl, f, t, minMax, quantize)
-	}
+	cpu.ForCompute(t.Compute, chooseThenMap[float32], chooseThenMap[float64])(pl, f, t, minMax, quantize)
 }
 
 // shortestChoice is from how many elements of a group on its parameters are chosen

@@ -68,11 +68,7 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 		if p.op.hasAttr("grad_factor") {
 			factor = p.float("grad_factor")
 		}
-		if t.Compute == tensor.F64 {
-			sumGradients[float64](pl, f, kernel, factor)
-		} else {
-			sumGradients[float32](pl, f, kernel, factor)
-		}
+		cpu.ForCompute(t.Compute, sumGradients[float32], sumGradients[float64])(pl, f, kernel, factor)
 		return nil
 	}
 }

@@ -66,10 +66,7 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	s.setApart(dtype, named)
 	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
 	s.rowType = pickSupport(cpu.RowTypes, typesOf(dtype))
-	s.addJob = chosenJob[float32](s)
-	if e.compute == tensor.F64 {
-		s.addJob = chosenJob[float64](s)
-	}
+	s.addJob = cpu.ForCompute(e.compute, chosenJob[float32], chosenJob[float64])(s)
 	if choices > s.mostChoices(dtype) && !hot || s.slots*columns*s.perColumn > chosenMost {
 		return nil
 	}

@@ -11,7 +11,8 @@
  *   _C_output.c  its outputs, and
  *   _C_key.c     its key and text
  *
- * Everything runs under the GIL, but for the library's run itself. */
+ * Everything runs under the GIL, but for what takes long in the library: plans are made,
+ * run and described without it. */
 #ifndef ISOBIT_PYTHON_C_H_
 #define ISOBIT_PYTHON_C_H_
 

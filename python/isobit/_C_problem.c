@@ -143,8 +143,14 @@ PyObject *plan_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
 enum { DESCRIBE, SUPPORT, INFO };
 
 static isobit_status ask(int what, isobit_plan handle, char *buffer, size_t size, size_t *needed, char *err) {
-  if (what == DESCRIBE) return lib.plan_describe(handle, buffer, size, needed, err, ERR_SIZE);
-  return (what == SUPPORT ? lib.support : lib.info)(buffer, size, needed, err, ERR_SIZE);
+  isobit_status status;
+  Py_BEGIN_ALLOW_THREADS; /* info opens the driver of GPUs */
+  if (what == DESCRIBE)
+    status = lib.plan_describe(handle, buffer, size, needed, err, ERR_SIZE);
+  else
+    status = (what == SUPPORT ? lib.support : lib.info)(buffer, size, needed, err, ERR_SIZE);
+  Py_END_ALLOW_THREADS;
+  return status;
 }
 
 static PyObject *text_of(int what, isobit_plan handle) {
