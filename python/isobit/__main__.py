@@ -119,6 +119,25 @@ def self_check() -> str:
 
 KNOWN = "e10e9a6b87405eb2"
 
+# A problem for each kind of kernel.
+PROBLEMS = """\
+quantize_per_channel x=f32[8,50] q=s8 axis=0 qmin=-128 qmax=127
+dequantize_per_channel q=s8[8,50] y=f32 axis=0 qmin=-128 qmax=127
+fake_quantize_per_channel x=f32[8,50] axis=0 qmin=-128 qmax=127
+fake_quantize_per_channel_backward grad_output=f32[8,50] axis=0 qmin=-128 qmax=127
+dynamic_quantize_per_token x=f32[8,50] q=s8 qmin=-127 qmax=127
+embedding weight=f32[6,10] indices=i64[40]
+embedding_backward grad_output=f32[40,10] indices=i64[40] grad_weight=f32[6,10]
+embedding_bag weight=f32[6,10] indices=i64[40] offsets=i64[3]
+grid_sample input=f32[1,1,20,20] grid=f32[1,5,5,2]
+grid_sample_backward grad_output=f32[1,1,5,5] input=f32[1,1,20,20] grid=f32[1,5,5,2]
+affine_grid theta=f32[1,2,3] grid=f32[1,6,7,2]
+quantized_linear x=s8[8,50] weight=s8[3,50] y=f32
+weight_only_linear x=f32[8,50] weight=s8[3,50] group_size=50
+matmul input=f32[8,50] other=f32[50,3]
+matmul input=bf16[8,50] other=bf16[50,3]
+"""
+
 
 def diagnosis() -> int:
     import torch
@@ -139,10 +158,10 @@ def diagnosis() -> int:
         for key, value in sorted(isobit.info().items()):
             line(f"  {key}", value)
         rows: dict[str, list[str]] = {}
-        for op in isobit.support():
-            rows.setdefault(", ".join(op["rows"]), []).append(op["op"])
-        for names, ops in sorted(rows.items()):
-            line("rows", f"{names}: {len(ops)} ops, such as {ops[0]}")
+        for problem in PROBLEMS.splitlines():
+            rows.setdefault(isobit.Plan(problem).describe()["row"], []).append(problem.split()[0])
+        for row, ops in sorted(rows.items()):
+            line("rows in use", f"{row}: {', '.join(dict.fromkeys(ops))}")
         digest = self_check()
     except BrokenPipeError:
         raise

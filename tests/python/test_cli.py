@@ -14,7 +14,7 @@ from kit import python
 def test_diagnosis():
     done = subprocess.run([sys.executable, "-m", "isobit"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    for word in ("isobit", "torch", "library", "isa", "cuda  ", "rows", "self-check         passed"):
+    for word in ("isobit", "torch", "library", "isa", "cuda  ", "rows in use", "self-check         passed"):
         assert word in done.stdout
     assert isobit.__version__ in done.stdout
 
@@ -26,6 +26,8 @@ DIAGNOSIS = "from isobit.__main__ import diagnosis; print('code', diagnosis())"
 def test_self_check_of_other_rows(rows):
     said = python(DIAGNOSIS, ISOBIT_ROWS=rows)
     assert said.endswith("code 0\n") and f"ISOBIT_ROWS        {rows}\n" in said
+    used = rows if isobit.info()["isa"] != "go" else "go"
+    assert [line.split()[3] for line in said.splitlines() if line.startswith("rows in use")] == [f"{used}:"]
 
 
 def test_diagnosis_without_a_library():
