@@ -82,7 +82,10 @@ def prepare(
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
                 found.append((name, becomes, _fakes_of(layer, by)))
     if not found:
-        raise ArgumentError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
+        raise ArgumentError(
+            f"prepare: found no layer in {type(module).__name__} that what was given is for; weight and activation are "
+            "for torch.nn.Linear, embedding is for torch.nn.Embedding and torch.nn.EmbeddingBag"
+        )
     module = module if inplace else copy.deepcopy(module)
     layers: dict[str, Any] = dict(module.named_modules())
     for name, becomes, fakes in found:
