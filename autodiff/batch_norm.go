@@ -17,7 +17,7 @@ func (x Float[B]) BatchNorm(p BatchNorm[B], train bool, momentum, eps float64) F
 	case err != nil:
 	case !(momentum >= 0 && momentum <= 1):
 		err = fmt.Errorf("autodiff: batch_norm: the momentum is %g; want a share, from 0 to 1", momentum)
-	case train && x.Len() < 2*x.extent(1):
+	case train && x.Len()/2 < x.extent(1):
 		err = fmt.Errorf("autodiff: batch_norm: x is %v; want two elements of each channel at least, to train", x)
 	case !train && !(p.RunningMean.Present() && p.RunningVar.Present()):
 		err = fmt.Errorf("autodiff: batch_norm: the running mean or variance is absent; want both, unless to train")

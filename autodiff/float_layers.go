@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -63,20 +64,19 @@ func (x Float[B]) Interpolate(h, w int, m SampleMode) Float[B] {
 		return Float[B]{failed(x.be, "interpolate: the size is %d by %d; want 1 by 1 at least, and at most %d along an axis", h, w, maxSide)}
 	case m.Padding != "":
 		return Float[B]{failed(x.be, "interpolate: the padding is %q; want none, since no pixel lies outside", m.Padding)}
-	}
-	switch m.Mode {
-	case "nearest":
-		if m.AlignCorners {
-			return Float[B]{failed(x.be, "interpolate: nearest with AlignCorners; want bilinear, which has corners to align")}
-		}
+	case m.Mode == "nearest" && m.AlignCorners:
+		return Float[B]{failed(x.be, "interpolate: nearest with AlignCorners; want bilinear, which has corners to align")}
+	case !slices.Contains([]string{"", "bilinear", "nearest"}, m.Mode):
+		return Float[B]{failed(x.be, "interpolate: the mode is %q; want bilinear or nearest", m.Mode)}
+	case x.Len() == 0:
+		return x.Reshape(x.extent(0), x.extent(1), h, w)
+	case m.Mode == "nearest":
 		return x.nearest(3, w).nearest(2, h)
-	case "", "bilinear":
-		if d := x.DType(); d.Size() == 2 { // to round once
-			return x.Cast(tensor.F32).Interpolate(h, w, m).Cast(d)
-		}
-		return x.between(3, w, m.AlignCorners).between(2, h, m.AlignCorners)
 	}
-	return Float[B]{failed(x.be, "interpolate: the mode is %q; want bilinear or nearest", m.Mode)}
+	if d := x.DType(); d.Size() == 2 { // to round once
+		return x.Cast(tensor.F32).Interpolate(h, w, m).Cast(d)
+	}
+	return x.between(3, w, m.AlignCorners).between(2, h, m.AlignCorners)
 }
 
 // nearest scales one axis.

@@ -52,8 +52,8 @@ func (x Float[B]) ConvTranspose2d(weight, bias Float[B], w Window) Float[B] {
 	if x.Rank() != 4 || weight.Rank() != 4 || x.extent(1) != weight.extent(0) || x.extent(1)%w.Groups != 0 {
 		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v, in %d groups; want [n, c, h, w] and [c, o/groups, kh, kw]", x, weight, w.Groups)}
 	}
-	if min(x.extent(2), x.extent(3), weight.extent(2), weight.extent(3)) < 1 {
-		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v; want a pixel and a tap of the kernel at least", x, weight)}
+	if h, w, kh, kw := x.extent(2), x.extent(3), weight.extent(2), weight.extent(3); min(h, w, kh, kw) < 1 || max(h, w, kh, kw) > maxWindow {
+		return Float[B]{failed(x.be, "conv_transpose2d: x is %v and the weight %v; want a pixel and a tap of the kernel at least, and nothing beyond %d", x, weight, maxWindow)}
 	}
 	out := weight.extent(1) * w.Groups
 	if bias.Err() == nil && (bias.Rank() != 1 || bias.extent(0) != out) {

@@ -41,14 +41,13 @@ func (x Float[B]) GroupNorm(groups int, weight, bias Float[B], eps float64) Floa
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
 	return x.inFloat32(weight, bias, func(x, weight, bias Float[B]) Float[B] {
-		shape := x.Shape()
-		n, channels, each := shape[0], shape[1], 1
-		for _, d := range shape[2:] {
-			each *= d
+		shape, each := x.Shape(), 0
+		if x.Len() > 0 {
+			each = x.Len() / shape[0] / groups
 		}
 		var made temporaries[B]
 		defer made.release()
-		grouped := made.add(x.Reshape(n, groups, channels/groups*each))
+		grouped := made.add(x.Reshape(shape[0], groups, each))
 		y := made.add(grouped.normalize(eps, aroundMean)).Reshape(shape...)
 		return y.intoScaled(weight.perChannel(len(shape)), bias.perChannel(len(shape)))
 	})

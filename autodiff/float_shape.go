@@ -11,18 +11,14 @@ func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(sha
 
 // Flatten joins all dimensions from axis on.
 func (x Float[B]) Flatten(axis int) Float[B] {
-	if axisOf(&axis, x.Rank()) != nil && x.Err() == nil {
+	switch {
+	case x.Err() != nil:
+		return x
+	case axisOf(&axis, x.Rank()) != nil:
 		return Float[B]{failed(x.be, "flatten: axis %d is out of range for %v", axis, x)}
 	}
-	shape := x.Shape()
-	if x.Err() == nil {
-		n := 1
-		for _, d := range shape[axis:] {
-			n *= d
-		}
-		shape = append(shape[:axis:axis], n)
-	}
-	return x.Reshape(shape...)
+	shape := x.v.Shape()
+	return Float[B]{x.run(OpReshape, &Attr{Shape: append(shape[:axis:axis], tensor.NumElements(shape[axis:]))})}
 }
 
 // Permute reorders the dimensions: dimension i of the result is axes[i] of x.
@@ -49,7 +45,7 @@ func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
 	return Float[B]{x.slice(axis, lo, hi, step)}
 }
 
-// maxParts is how many tensors Chunk makes at most.
+// maxParts is how many tensors Chunk makes at most, and how many steps a recurrent layer takes.
 const maxParts = 1 << 24
 
 // Chunk cuts an axis into n equal parts, such as the gates of a recurrent cell.

@@ -90,9 +90,9 @@ func conv2d(at *Attr, in []Info) ([3]Info, error) {
 	if err := w.complete(); err != nil {
 		return fail("%w", err)
 	}
-	x, k := in[0].Shape, in[1].Shape
-	if len(x) != 4 || len(k) != 4 || x[1] != k[1]*int64(w.Groups) || k[0]%int64(w.Groups) != 0 || k[2] < 1 || k[3] < 1 {
-		return fail("x is %v and the weight %v, in %d groups; want [n, c, h, w] and [o, c/groups, kh, kw]", in[0], in[1], w.Groups)
+	x, k, groups := in[0].Shape, in[1].Shape, int64(w.Groups)
+	if len(x) != 4 || len(k) != 4 || x[1]%groups != 0 || x[1]/groups != k[1] || k[0]%groups != 0 || k[2] < 1 || k[3] < 1 {
+		return fail("x is %v and the weight %v, in %d groups; want [n, c, h, w] and [o, c/groups, kh, kw]", in[0], in[1], groups)
 	}
 	if in[2].DType != tensor.None && !slices.Equal(in[2].Shape, k[:1]) {
 		return fail("the bias is %v; want shape [%d]", in[2], k[0])

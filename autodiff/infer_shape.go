@@ -2,7 +2,6 @@ package autodiff
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -11,23 +10,21 @@ import (
 // The rules of operations that move elements.
 
 func reshape(at *Attr, in []Info) ([3]Info, error) {
-	n, known, rest := tensor.NumElements(in[0].Shape), int64(1), -1
-	shape := slices.Clone(at.Shape)
-	for i, d := range shape {
-		switch {
-		case d == -1 && rest < 0:
-			rest = i
-		case d < 0 || d > 0 && known > math.MaxInt64/d:
-			return fail("shape %s is not one; want extents of which at most one is -1", tensor.ShapeText(at.Shape))
-		default:
-			known *= d
-		}
+	n, shape, rest := tensor.NumElements(in[0].Shape), slices.Clone(at.Shape), slices.Index(at.Shape, -1)
+	if rest >= 0 {
+		shape[rest] = 1
 	}
-	if rest >= 0 && known > 0 {
+	known := tensor.NumElements(shape)
+	switch {
+	case known < 0:
+		return fail("shape %s is not one; want extents of which at most one is -1", tensor.ShapeText(at.Shape))
+	case rest >= 0 && known > 0:
 		shape[rest] = n / known
 		known *= shape[rest]
+	case rest >= 0:
+		known = -1 // any extent would do
 	}
-	if known != n || rest >= 0 && shape[rest] < 0 {
+	if known != n {
 		return fail("the input is %v with %d elements, which do not fit shape %s", in[0], n, tensor.ShapeText(at.Shape))
 	}
 	at.Shape = shape
@@ -112,7 +109,9 @@ func cat(at *Attr, in []Info) ([3]Info, error) {
 		if !fits {
 			return fail("input %d is %v; want %v but for axis %d", i+1, x, in[0], at.Axis)
 		}
-		shape[at.Axis] += x.Shape[at.Axis]
+		if shape[at.Axis] += x.Shape[at.Axis]; shape[at.Axis] < 0 {
+			break // the result is refused
+		}
 	}
 	return one(in[0].DType, shape)
 }

@@ -129,6 +129,9 @@ func (x Int[B]) OneHot(n int) Float[B] {
 	if err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
+	if len(indices) == 0 { // of any number of classes
+		return Zeros(x.be, append(x.Shape(), n)...)
+	}
 	classes := Arange(x.be, 0, 1, n).Cast(x.DType())
 	return x.Unsqueeze(x.Rank()).Equal(classes).ToFloat()
 }

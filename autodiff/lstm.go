@@ -24,11 +24,8 @@ func lstmGates(_ *Attr, in []Info) ([3]Info, error) {
 // lstmState is the rule of what is made of gates and states, and of its gradient.
 func lstmState(_ *Attr, in []Info) (out [3]Info, err error) {
 	gates, c := in[len(in)-2], in[len(in)-1]
-	want := slices.Clone(c.Shape)
-	if len(want) > 0 {
-		want[len(want)-1] *= 4
-	}
-	if len(want) == 0 || !slices.Equal(gates.Shape, want) {
+	last := len(c.Shape) - 1
+	if last < 0 || !matches(gates.Shape, c.Shape, last) || gates.Shape[last]%4 != 0 || gates.Shape[last]/4 != c.Shape[last] {
 		return fail("the gates are %v and c is %v; want [..., 4*hidden] and [..., hidden]", gates, c)
 	}
 	if len(in) == 2 {

@@ -86,8 +86,8 @@ func (x Float[B]) sequence(name string, gates int, p Recurrent[B], states ...*Fl
 		return fail(x)
 	case p.HiddenWeight.Err() != nil:
 		return fail(Float[B]{failed(x.be, "%s: HiddenWeight: %w", name, p.HiddenWeight.Err())})
-	case x.Rank() < 2 || x.extent(0) < 1:
-		return fail(Float[B]{failed(x.be, "%s: x is %v; want [l, ..., in], with a step at least", name, x)})
+	case x.Rank() < 2 || x.extent(0) < 1 || x.extent(0) > maxParts:
+		return fail(Float[B]{failed(x.be, "%s: x is %v; want [l, ..., in], with 1 to %d steps", name, x, maxParts)})
 	case !slices.Equal(p.HiddenWeight.Shape(), []int{gates * hidden, hidden}):
 		return fail(Float[B]{failed(x.be, "%s: HiddenWeight is %v; want [%d*hidden, hidden]", name, p.HiddenWeight, gates)})
 	case p.InWeight.Err() == nil && !slices.Equal(p.InWeight.Shape(), []int{gates * hidden, x.extent(-1)}):

@@ -3,6 +3,8 @@ package autodiff
 import (
 	"cmp"
 	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Gradients of matrix products.
@@ -74,16 +76,15 @@ func rowsOf(x dyn) dyn {
 	if x.Rank() == 2 || x.v == nil {
 		return x
 	}
-	n := x.v.Shape()[x.Rank()-1]
-	rows := int64(1)
-	for _, d := range x.v.Shape()[:x.Rank()-1] {
-		rows *= d
-	}
-	return dyn{x.run(OpReshape, &Attr{Shape: []int64{rows, n}})}
+	shape, last := x.v.Shape(), x.Rank()-1
+	return dyn{x.run(OpReshape, &Attr{Shape: []int64{tensor.NumElements(shape[:last]), shape[last]}})}
 }
 
 // rowSum adds up the rows of a matrix, from the first to the last: ones times g.
 func rowSum(g dyn) dyn {
+	if g.Len() == 0 { // of any number of rows
+		return g.Sum(0)
+	}
 	ones := dyn{fill[Backend](g.be, g.DType(), 1, []int64{1, g.v.Shape()[0]})}
 	return ones.MatMul(g).Squeeze(0)
 }

@@ -87,6 +87,9 @@ func quantizedLinearGrad(c *ctx) []dyn {
 		g = g.Cast(tensor.F32)
 	}
 	asServed := func(x dyn) dyn {
+		if x.Len() == 0 { // of any number of rows, which would have a scale each
+			return x.Cast(g.DType())
+		}
 		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(g.DType())
 	}
 	grads := make([]dyn, 3)

@@ -250,6 +250,8 @@ var (
 // offsets, or a gradient of scales, come first; wide ones last.
 func example(t *testing.T, op string) (best string) {
 	least := 0
+	drawn := slices.ContainsFunc(testcase.Table, func(o testcase.Op) bool { return o.Name == op })
+	require.True(t, drawn, "internal/testcase has no line for %s, so that no problem of it is drawn", op)
 	for seed := range uint64(300) {
 		c, err := testcase.Find(op).New(testcase.NewSource(seed, testcase.Small))
 		require.NoError(t, err)

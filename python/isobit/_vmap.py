@@ -26,7 +26,7 @@ def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
         args = op.complete(args)
         dims = tuple(in_dims) + (None,) * (len(args) - len(in_dims))
         in_dims = tuple(d if isinstance(a, Tensor) else None for a, d in zip(args, dims, strict=True))
-        done = rule(info.batch_size, in_dims, *args) if rule else None
+        done = rule(info.batch_size, in_dims, *args) if rule and args[0] is not None else None  # which the op refuses
         return loop(op, info.batch_size, in_dims, *args) if done is None else done
 
     torch.library.register_vmap(f"isobit::{op.name}", vmap, lib=_library())

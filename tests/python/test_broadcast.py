@@ -95,3 +95,18 @@ def test_batches_of_as_many_as_a_mask_picks(other):
         if picked.sum() > 1:  # torch, too, takes it for more than one
             for got, want in zip(program(x, w, picked, picked), model(x, w, picked, picked), strict=True):
                 assert_same(got, want)
+
+
+@pytest.mark.parametrize("weight", ((4,), (1, 4), (5, 4)))
+@pytest.mark.parametrize("shape", ((1, 1), (1, 1, 1)))
+def test_extents_of_1_before_a_bias(weight, shape):
+    """As of F.linear, up to as many as the result has."""
+    x, w, bias = draw(2, 2, 3, 4), draw(*weight), draw(*shape).requires_grad_()
+    y = isobit.linear(x, w, bias)
+    assert_same(y.detach(), isobit.linear(x, w, bias.detach().reshape(())))
+    assert torch.allclose(y, linear(x, w, bias))
+    dy = draw(*y.shape, seed=3)
+    (got,), (want,) = (torch.autograd.grad(f(x, w, bias), bias, dy) for f in (isobit.linear, linear))
+    assert got.shape == want.shape and torch.allclose(got, want, atol=1e-5)
+    with pytest.raises(ValueError, match="^linear: bias has shape"):
+        isobit.linear(x[0, 0, 0], w, bias[None, None])

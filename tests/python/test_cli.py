@@ -1,6 +1,7 @@
 """python -m isobit."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,15 @@ def test_config(monkeypatch, capsys):
     include = next(w[2:] for w in words if w.startswith("-I"))
     assert (Path(include) / "isobit.h").is_file()
     assert any(w.startswith("-L") for w in words) and "-lisobit" in words
+
+
+def test_config_between_blanks(monkeypatch, capsys):
+    """As `eval` and Python's shlex take it."""
+    monkeypatch.setattr(cli, "checkout", lambda: Path("/a folder"))
+    monkeypatch.setattr(sys, "argv", ["isobit", "config", "--cflags", "--libs"])
+    assert cli.main() == 0
+    words = shlex.split(capsys.readouterr().out)
+    assert words == ["-I/a folder/include", "-L/a folder/build", "-lisobit", "-Wl,-rpath,/a folder/build"]
 
 
 def test_config_for_cmake_and_for_nobody(monkeypatch, capsys):

@@ -74,7 +74,7 @@ def test_a_bias_of_one_element_is_for_all(shape, kind):
     for weight, b, message in (
         (w, draw(2).to(kind), r"\[2\]; want \[5\], \[1, 5\], \[1\] or \[\]"),
         (w, draw(2, 5).to(kind), r"\[2, 5\]; want \[5\], "),
-        (w[0], bias[None], r"want \[\]$"),
+        (w[0], bias[None, None, None], r"want \[\]$"),
     ):
         with pytest.raises(ValueError, match=f"^linear: bias has shape .*{message}"):
             isobit.linear(x, weight, b)

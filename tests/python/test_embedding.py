@@ -32,6 +32,13 @@ def test_an_inference_tensor_is_not_scaled_outside():
         isobit.embedding_renorm_(weight, torch.tensor([1]), 0.1)
 
 
+@pytest.mark.parametrize("inference", (False, True))
+def test_no_weight_to_scale(inference):
+    """torch's dispatcher takes None for a Tensor."""
+    with torch.inference_mode(inference), pytest.raises(TypeError, match="embedding_renorm_: weight must be a Tensor"):
+        torch.ops.isobit.embedding_renorm_(None, torch.tensor([1]), 0.1)
+
+
 def test_max_norm_in_forward_mode():
     weight, indices, ones = draw(4, 3), torch.tensor([0, 2]), torch.ones(4, 3)
 

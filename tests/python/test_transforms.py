@@ -22,6 +22,19 @@ BATCHED = (
 )
 
 
+@pytest.mark.parametrize(
+    "call",
+    (
+        lambda t: torch.ops.isobit.grid_sample(None, t),
+        lambda t: torch.ops.isobit.quantize_per_token(None, t, None, 0, 9, torch.int8),
+    ),
+)
+def test_vmap_of_no_tensor(call):
+    """torch's dispatcher takes None for a Tensor."""
+    with pytest.raises(TypeError, match=": input must be a tensor, not NoneType"):
+        vmap(call)(torch.ones(3, 2))
+
+
 @pytest.mark.parametrize("name", BATCHED)
 def test_vmap_and_gradients(name):
     function, args = PROGRAMS[name]

@@ -67,10 +67,15 @@ class ServedLinear(FollowsData):
 
     def __init__(self, weight_codes: Tensor, weight_scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
-        check_dense("ServedLinear", weight_codes=weight_codes, weight_scale=weight_scale)
+        per_row = {"weight_scale": weight_scale} | ({} if bias is None else {"bias": bias})
+        check_dense("ServedLinear", weight_codes=weight_codes, **per_row)
         if weight_codes.dim() != 2:
             raise ArgumentError(f"ServedLinear: weight_codes has shape {list(weight_codes.shape)}; want [N, K]")
         self.out_features, self.in_features = weight_codes.shape
+        n = self.out_features
+        for name, t in per_row.items():
+            if t.shape != (n,) and (name == "bias" or t.shape != (n, 1)):
+                raise ArgumentError(f"ServedLinear: {name} has shape {list(t.shape)}; want [{n}]")
         self.register_buffer("weight_codes", weight_codes)
         self.register_buffer("weight_scale", weight_scale)
         self.register_buffer("bias", bias)

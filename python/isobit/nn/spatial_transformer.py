@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,13 +41,13 @@ def _maps(theta: Any, input: Tensor) -> Tensor:
 class SpatialTransformer(torch.nn.Module):
     """Warps an image by an affine map that ``localisation`` finds in it.
 
-    localisation: a module from [N, C, H, W] to [N, 6] or [N, 2, 3]. Its last layer should start
+    localisation: a module, or another callable, from [N, C, H, W] to [N, 6] or [N, 2, 3]. Its last layer should start
     with a weight of 0 and ``identity()`` as its bias, so that training starts from no warp.
     size: the result's (H, W); the input's unless given. The other arguments are grid_sample's."""
 
     def __init__(
         self,
-        localisation: torch.nn.Module,
+        localisation: Callable[[Tensor], Tensor],
         size: tuple[int, int] | None = None,
         *,
         mode: str = "bilinear",
@@ -56,7 +57,9 @@ class SpatialTransformer(torch.nn.Module):
         super().__init__()
         if not callable(localisation):
             kind = type(localisation).__name__
-            raise TypeError(f"SpatialTransformer: localisation must be a torch.nn.Module, not {kind}")
+            raise TypeError(
+                f"SpatialTransformer: localisation must be a torch.nn.Module or another callable, not {kind}"
+            )
         check_kinds("SpatialTransformer", "l?", size=size)
         if size is not None and (len(size) != 2 or min(size) < 1):
             raise ArgumentError(f"SpatialTransformer: size is {spell(size)}; want a height and a width of at least 1")

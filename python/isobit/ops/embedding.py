@@ -123,6 +123,7 @@ def _autograd_renorm(keys: torch._C.DispatchKeySet, weight: Tensor, *rest: Any) 
 
 
 def _counted_renorm(keys: torch._C.DispatchKeySet, weight: Tensor, *rest: Any) -> None:
+    check_dense("embedding_renorm_", weight=weight)  # torch's dispatcher takes None for a Tensor
     check_not_inference("embedding_renorm_: weight", weight)
     _RENORM.raw.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, weight, *rest)
     torch.autograd.graph.increment_version(weight)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -53,15 +55,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if bias is not None:
         check_device("linear", "bias", bias, "input", input.device)
         check_floats("linear", bias=bias)
-        bias = _bias_row(bias, weight)
+        bias = _bias_row(bias, weight, input.dim() + weight.dim() - 2)
     y = product(as_matrix(input), matrix.t(), bias)
     return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
 
 
-def _bias_row(bias: Tensor, weight: Tensor) -> Tensor:
-    """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order."""
-    if bias.dim() == weight.dim() == 2 and bias.shape[0] == 1:
-        bias = bias[0]
+def _bias_row(bias: Tensor, weight: Tensor, dims: int) -> Tensor:
+    """A bias of linear as [N]: one element is spread by a product, which sums its gradient in one order. dims: the
+    result's, as many of which a bias may have where all but the last of a matrix's are 1."""
+    before = bias.dim() - weight.dim() + 1
+    if 1 < bias.dim() <= max(dims, weight.dim()) and math.prod(bias.shape[:before]) == 1:
+        bias = bias.reshape(bias.shape[before:])
     if bias.shape == weight.shape[:-1]:
         return bias if bias.dim() else bias[None]
     if weight.dim() == 1 or bias.shape not in ((), (1,)):
