@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,46 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 						kernel(&e)
 						requireSame(t, want, e.Out, results*columns)
 					})
+				}
+			}
+		}
+	}
+}
+
+// Sums that are every bf16 and, of its last place, about half or nearly all: rounded as the definition rounds them.
+func TestSumsRoundToBF16(t *testing.T) {
+	const columns = 1 << 16
+	in := Types{Compute: tensor.F32, In: InTypes{tensor.BF16}, Out: OutTypes{tensor.BF16}}
+	rows, out := tensor.New(tensor.BF16, 3, columns), tensor.New(tensor.BF16, columns)
+	first := unsafe.Slice((*uint16)(rows.Data), columns)
+	x, parts := make([]float64, columns), make([]float64, columns)
+	for i := range first {
+		first[i] = uint16(i)
+	}
+	span := Span{rows.Data, 2, tensor.BF16}
+	Load(x, span)
+	for _, second := range []float64{0, 0x7f80, 0x8000, 0xff80} { // of 65536th parts of the last place
+		for _, third := range []float64{0, 1, 0x7f} {
+			for row, part := range []float64{second, third} {
+				for i, v := range x {
+					_, exponent := math.Frexp(v)
+					parts[i] = math.Copysign(math.Ldexp(part, exponent-24), v)
+				}
+				Store(span.At(int64(row+1)*columns), parts)
+			}
+			e := EmbeddingSums{Start: []int64{0, 3}, EmbeddingSum: EmbeddingSum{
+				Terms: Matrix{Span: span, Dims: 1}, Columns: columns, Scratch: new(Scratch), Positions: []int64{0, 1, 2},
+			}}
+			e.Terms.Size[0], e.Terms.Strides[0] = 3, 2*columns
+			e.Out = Span{out.Data, 2, tensor.BF16}
+			last := len(RowSums) - 1
+			definition, _ := RowSums[last].Pick(in)
+			definition(&e)
+			want := copyOf(e.Out, columns)
+			for _, row := range RowSums[:last] {
+				if kernel, ok := row.Pick(in); ok && row.Needs <= Best() {
+					kernel(&e)
+					requireSame(t, want, e.Out, columns)
 				}
 			}
 		}

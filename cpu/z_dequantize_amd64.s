@@ -19763,22 +19763,20 @@ step5:
 	VMULPS     Y0, Y2, Y2
 	VMULPS     Y0, Y3, Y3
 	VPSRLD     $0x10, Y2, Y4
-	VPAND      all32_1<>+0(SB), Y4, Y4
-	VPADDD     Y2, Y4, Y4
-	VPADDD     all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD     $0x10, Y3, Y5
-	VPAND      all32_1<>+0(SB), Y5, Y5
-	VPADDD     Y3, Y5, Y5
-	VPADDD     all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW   $0xaa, Y3, Y4, Y4
+	VPSLLD     $0x10, Y3, Y5
+	VPBLENDW   $0xaa, Y5, Y2, Y5
+	VPANDN     all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW   Y6, Y5, Y5
+	VPSRLW     $0x0f, Y5, Y5
+	VPADDW     Y5, Y4, Y4
 	VCMPPS     $0x03, Y2, Y2, Y2
 	VCMPPS     $0x03, Y3, Y3, Y3
-	VBLENDVPS  Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS  Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD     $0x10, Y4, Y2
-	VPBLENDW   $0xaa, Y5, Y2, Y2
+	VPBLENDW   $0xaa, Y3, Y2, Y2
+	VPBLENDVB  Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB       76(CX), $0x00
 	JNE        around9
-	VMOVDQU    Y2, (BX)(R11*2)
+	VMOVDQU    Y4, (BX)(R11*2)
 
 stored10:
 	ADDQ $0x00000010, R11
@@ -19809,7 +19807,7 @@ keep7:
 	JMP     kept8
 
 around9:
-	VMOVNTDQ Y2, (BX)(R11*2)
+	VMOVNTDQ Y4, (BX)(R11*2)
 	JMP      stored10
 
 ends11:
@@ -19850,26 +19848,24 @@ near21:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW  $0xaa, Y3, Y4, Y4
+	VPSLLD    $0x10, Y3, Y5
+	VPBLENDW  $0xaa, Y5, Y2, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
 	VCMPPS    $0x03, Y2, Y2, Y2
 	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPBLENDW  $0xaa, Y5, Y2, Y2
+	VPBLENDW  $0xaa, Y3, Y2, Y2
+	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around22
-	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y4, (BX)
 	JMP       stored23
 
 around22:
-	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y4, (BX)
 
 stored23:
 	VMOVDQU   32(DX), Y3
@@ -19880,26 +19876,24 @@ stored23:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW  $0xaa, Y3, Y4, Y4
+	VPSLLD    $0x10, Y3, Y5
+	VPBLENDW  $0xaa, Y5, Y2, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
 	VCMPPS    $0x03, Y2, Y2, Y2
 	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPBLENDW  $0xaa, Y5, Y2, Y2
+	VPBLENDW  $0xaa, Y3, Y2, Y2
+	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around24
-	VMOVDQU   Y2, 32(BX)
+	VMOVDQU   Y4, 32(BX)
 	JMP       stored25
 
 around24:
-	VMOVNTDQ Y2, 32(BX)
+	VMOVNTDQ Y4, 32(BX)
 
 stored25:
 	VMOVDQU   64(DX), Y3
@@ -19910,26 +19904,24 @@ stored25:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW  $0xaa, Y3, Y4, Y4
+	VPSLLD    $0x10, Y3, Y5
+	VPBLENDW  $0xaa, Y5, Y2, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
 	VCMPPS    $0x03, Y2, Y2, Y2
 	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPBLENDW  $0xaa, Y5, Y2, Y2
+	VPBLENDW  $0xaa, Y3, Y2, Y2
+	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around26
-	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y4, 64(BX)
 	JMP       stored27
 
 around26:
-	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y4, 64(BX)
 
 stored27:
 	VMOVDQU   96(DX), Y3
@@ -19940,26 +19932,24 @@ stored27:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW  $0xaa, Y3, Y4, Y4
+	VPSLLD    $0x10, Y3, Y5
+	VPBLENDW  $0xaa, Y5, Y2, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
 	VCMPPS    $0x03, Y2, Y2, Y2
 	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPBLENDW  $0xaa, Y5, Y2, Y2
+	VPBLENDW  $0xaa, Y3, Y2, Y2
+	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around28
-	VMOVDQU   Y2, 96(BX)
+	VMOVDQU   Y4, 96(BX)
 	JMP       stored29
 
 around28:
-	VMOVNTDQ Y2, 96(BX)
+	VMOVNTDQ Y4, 96(BX)
 
 stored29:
 	ADDQ $+128, DX
@@ -20354,3 +20344,23 @@ done60:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_10001<>+0(SB)/4, $0x00010001
+DATA all32_10001<>+4(SB)/4, $0x00010001
+DATA all32_10001<>+8(SB)/4, $0x00010001
+DATA all32_10001<>+12(SB)/4, $0x00010001
+DATA all32_10001<>+16(SB)/4, $0x00010001
+DATA all32_10001<>+20(SB)/4, $0x00010001
+DATA all32_10001<>+24(SB)/4, $0x00010001
+DATA all32_10001<>+28(SB)/4, $0x00010001
+GLOBL all32_10001<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fc07fc0<>+0(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+4(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+8(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+12(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+16(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+20(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+24(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+28(SB)/4, $0x7fc07fc0
+GLOBL all32_7fc07fc0<>(SB), RODATA|NOPTR, $32

@@ -2559,22 +2559,20 @@ step5:
 	VMULPS     Y0, Y1, Y1
 	VMULPS     Y0, Y2, Y2
 	VPSRLD     $0x10, Y1, Y3
-	VPAND      all32_1<>+0(SB), Y3, Y3
-	VPADDD     Y1, Y3, Y3
-	VPADDD     all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD     $0x10, Y2, Y4
-	VPAND      all32_1<>+0(SB), Y4, Y4
-	VPADDD     Y2, Y4, Y4
-	VPADDD     all32_7fff<>+0(SB), Y4, Y4
+	VPBLENDW   $0xaa, Y2, Y3, Y3
+	VPSLLD     $0x10, Y2, Y4
+	VPBLENDW   $0xaa, Y4, Y1, Y4
+	VPANDN     all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW   Y5, Y4, Y4
+	VPSRLW     $0x0f, Y4, Y4
+	VPADDW     Y4, Y3, Y3
 	VCMPPS     $0x03, Y1, Y1, Y1
 	VCMPPS     $0x03, Y2, Y2, Y2
-	VBLENDVPS  Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS  Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD     $0x10, Y3, Y1
-	VPBLENDW   $0xaa, Y4, Y1, Y1
+	VPBLENDW   $0xaa, Y2, Y1, Y1
+	VPBLENDVB  Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB       76(CX), $0x00
 	JNE        around9
-	VMOVDQU    Y1, (BX)(R11*2)
+	VMOVDQU    Y3, (BX)(R11*2)
 
 stored10:
 	ADDQ $0x00000010, R11
@@ -2605,7 +2603,7 @@ keep7:
 	JMP     kept8
 
 around9:
-	VMOVNTDQ Y1, (BX)(R11*2)
+	VMOVNTDQ Y3, (BX)(R11*2)
 	JMP      stored10
 
 ends11:
@@ -2643,26 +2641,24 @@ near21:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPBLENDW  $0xaa, Y2, Y3, Y3
+	VPSLLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y4, Y1, Y4
+	VPANDN    all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW  Y5, Y4, Y4
+	VPSRLW    $0x0f, Y4, Y4
+	VPADDW    Y4, Y3, Y3
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPBLENDW  $0xaa, Y4, Y1, Y1
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
 	JNE       around22
-	VMOVDQU   Y1, (BX)
+	VMOVDQU   Y3, (BX)
 	JMP       stored23
 
 around22:
-	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y3, (BX)
 
 stored23:
 	VMOVDQU   32(DX), Y2
@@ -2671,26 +2667,24 @@ stored23:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPBLENDW  $0xaa, Y2, Y3, Y3
+	VPSLLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y4, Y1, Y4
+	VPANDN    all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW  Y5, Y4, Y4
+	VPSRLW    $0x0f, Y4, Y4
+	VPADDW    Y4, Y3, Y3
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPBLENDW  $0xaa, Y4, Y1, Y1
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
 	JNE       around24
-	VMOVDQU   Y1, 32(BX)
+	VMOVDQU   Y3, 32(BX)
 	JMP       stored25
 
 around24:
-	VMOVNTDQ Y1, 32(BX)
+	VMOVNTDQ Y3, 32(BX)
 
 stored25:
 	VMOVDQU   64(DX), Y2
@@ -2699,26 +2693,24 @@ stored25:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPBLENDW  $0xaa, Y2, Y3, Y3
+	VPSLLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y4, Y1, Y4
+	VPANDN    all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW  Y5, Y4, Y4
+	VPSRLW    $0x0f, Y4, Y4
+	VPADDW    Y4, Y3, Y3
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPBLENDW  $0xaa, Y4, Y1, Y1
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
 	JNE       around26
-	VMOVDQU   Y1, 64(BX)
+	VMOVDQU   Y3, 64(BX)
 	JMP       stored27
 
 around26:
-	VMOVNTDQ Y1, 64(BX)
+	VMOVNTDQ Y3, 64(BX)
 
 stored27:
 	VMOVDQU   96(DX), Y2
@@ -2727,26 +2719,24 @@ stored27:
 	VMULPS    Y0, Y1, Y1
 	VMULPS    Y0, Y2, Y2
 	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPBLENDW  $0xaa, Y2, Y3, Y3
+	VPSLLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y4, Y1, Y4
+	VPANDN    all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW  Y5, Y4, Y4
+	VPSRLW    $0x0f, Y4, Y4
+	VPADDW    Y4, Y3, Y3
 	VCMPPS    $0x03, Y1, Y1, Y1
 	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPBLENDW  $0xaa, Y4, Y1, Y1
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
 	JNE       around28
-	VMOVDQU   Y1, 96(BX)
+	VMOVDQU   Y3, 96(BX)
 	JMP       stored29
 
 around28:
-	VMOVNTDQ Y1, 96(BX)
+	VMOVNTDQ Y3, 96(BX)
 
 stored29:
 	ADDQ $+128, DX
@@ -3093,6 +3083,26 @@ done56:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_10001<>+0(SB)/4, $0x00010001
+DATA all32_10001<>+4(SB)/4, $0x00010001
+DATA all32_10001<>+8(SB)/4, $0x00010001
+DATA all32_10001<>+12(SB)/4, $0x00010001
+DATA all32_10001<>+16(SB)/4, $0x00010001
+DATA all32_10001<>+20(SB)/4, $0x00010001
+DATA all32_10001<>+24(SB)/4, $0x00010001
+DATA all32_10001<>+28(SB)/4, $0x00010001
+GLOBL all32_10001<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fc07fc0<>+0(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+4(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+8(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+12(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+16(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+20(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+24(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+28(SB)/4, $0x7fc07fc0
+GLOBL all32_7fc07fc0<>(SB), RODATA|NOPTR, $32
 
 DATA all32_1<>+0(SB)/4, $0x00000001
 DATA all32_1<>+4(SB)/4, $0x00000001

@@ -33418,76 +33418,68 @@ summed21:
 
 final22:
 	VPSRLD    $0x10, Y0, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y0, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y1, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y1, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VPBLENDW  $0xaa, Y1, Y8, Y8
+	VPSLLD    $0x10, Y1, Y9
+	VPBLENDW  $0xaa, Y9, Y0, Y9
+	VPANDN    all32_10001<>+0(SB), Y8, Y10
+	VPSUBUSW  Y10, Y9, Y9
+	VPSRLW    $0x0f, Y9, Y9
+	VPADDW    Y9, Y8, Y8
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y8, Y0
-	VPBLENDW  $0xaa, Y9, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDVB Y0, all32_7fc07fc0<>+0(SB), Y8, Y8
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around26
-	VMOVDQU   Y0, (DX)
+	VMOVDQU   Y8, (DX)
 
 stored25:
 	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
+	VPSLLD    $0x10, Y3, Y1
+	VPBLENDW  $0xaa, Y1, Y2, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y8
+	VPSUBUSW  Y8, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y2, Y2, Y1
+	VCMPPS    $0x03, Y3, Y3, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around28
 	VMOVDQU   Y0, 32(DX)
 
 stored27:
 	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y4, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y2
+	VPSUBUSW  Y2, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y4, Y4, Y1
+	VCMPPS    $0x03, Y5, Y5, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around30
 	VMOVDQU   Y0, 64(DX)
 
 stored29:
 	VPSRLD    $0x10, Y6, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y6, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y7, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y7, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y6, Y6, Y2
-	VCMPPS    $0x03, Y7, Y7, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y7, Y0, Y0
+	VPSLLD    $0x10, Y7, Y1
+	VPBLENDW  $0xaa, Y1, Y6, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y2
+	VPSUBUSW  Y2, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y6, Y6, Y1
+	VCMPPS    $0x03, Y7, Y7, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around32
 	MOVQ      8(SP), BX
@@ -33606,7 +33598,7 @@ rows36:
 	JMP summed9
 
 around26:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y8, (DX)
 	JMP      stored25
 
 around28:
@@ -33933,57 +33925,51 @@ summed62:
 
 final63:
 	VPSRLD    $0x10, Y0, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y0, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y1, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y1, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPBLENDW  $0xaa, Y1, Y6, Y6
+	VPSLLD    $0x10, Y1, Y7
+	VPBLENDW  $0xaa, Y7, Y0, Y7
+	VPANDN    all32_10001<>+0(SB), Y6, Y8
+	VPSUBUSW  Y8, Y7, Y7
+	VPSRLW    $0x0f, Y7, Y7
+	VPADDW    Y7, Y6, Y6
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y0
-	VPBLENDW  $0xaa, Y7, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDVB Y0, all32_7fc07fc0<>+0(SB), Y6, Y6
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU   Y0, (DX)
+	VMOVDQU   Y6, (DX)
 
 stored66:
 	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
+	VPSLLD    $0x10, Y3, Y1
+	VPBLENDW  $0xaa, Y1, Y2, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y6
+	VPSUBUSW  Y6, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y2, Y2, Y1
+	VCMPPS    $0x03, Y3, Y3, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around69
 	VMOVDQU   Y0, 32(DX)
 
 stored68:
 	VPSRLD    $0x10, Y4, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y4, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y5, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y5, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y4, Y4, Y2
-	VCMPPS    $0x03, Y5, Y5, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y5, Y0, Y0
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y4, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y2
+	VPSUBUSW  Y2, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y4, Y4, Y1
+	VCMPPS    $0x03, Y5, Y5, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around71
 	MOVQ      8(SP), BX
@@ -34088,7 +34074,7 @@ rows75:
 	JMP summed50
 
 around67:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y6, (DX)
 	JMP      stored66
 
 around69:
@@ -34357,38 +34343,34 @@ summed100:
 
 final101:
 	VPSRLD    $0x10, Y0, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y0, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y1, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VPBLENDW  $0xaa, Y1, Y4, Y4
+	VPSLLD    $0x10, Y1, Y5
+	VPBLENDW  $0xaa, Y5, Y0, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y0
-	VPBLENDW  $0xaa, Y5, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDVB Y0, all32_7fc07fc0<>+0(SB), Y4, Y4
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around105
-	VMOVDQU   Y0, (DX)
+	VMOVDQU   Y4, (DX)
 
 stored104:
 	VPSRLD    $0x10, Y2, Y0
-	VPAND     all32_1<>+0(SB), Y0, Y0
-	VPADDD    Y2, Y0, Y0
-	VPADDD    all32_7fff<>+0(SB), Y0, Y0
-	VPSRLD    $0x10, Y3, Y1
-	VPAND     all32_1<>+0(SB), Y1, Y1
-	VPADDD    Y3, Y1, Y1
-	VPADDD    all32_7fff<>+0(SB), Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
-	VPSRLD    $0x10, Y0, Y0
-	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDW  $0xaa, Y3, Y0, Y0
+	VPSLLD    $0x10, Y3, Y1
+	VPBLENDW  $0xaa, Y1, Y2, Y1
+	VPANDN    all32_10001<>+0(SB), Y0, Y4
+	VPSUBUSW  Y4, Y1, Y1
+	VPSRLW    $0x0f, Y1, Y1
+	VPADDW    Y1, Y0, Y0
+	VCMPPS    $0x03, Y2, Y2, Y1
+	VCMPPS    $0x03, Y3, Y3, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around107
 	MOVQ      8(SP), BX
@@ -34478,7 +34460,7 @@ rows111:
 	JMP summed88
 
 around105:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y4, (DX)
 	JMP      stored104
 
 around107:
@@ -34783,22 +34765,20 @@ summed137:
 
 final138:
 	VPSRLD    $0x10, Y0, Y2
-	VPAND     all32_1<>+0(SB), Y2, Y2
-	VPADDD    Y0, Y2, Y2
-	VPADDD    all32_7fff<>+0(SB), Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPBLENDW  $0xaa, Y1, Y2, Y2
+	VPSLLD    $0x10, Y1, Y3
+	VPBLENDW  $0xaa, Y3, Y0, Y3
+	VPANDN    all32_10001<>+0(SB), Y2, Y4
+	VPSUBUSW  Y4, Y3, Y3
+	VPSRLW    $0x0f, Y3, Y3
+	VPADDW    Y3, Y2, Y2
 	VCMPPS    $0x03, Y0, Y0, Y0
 	VCMPPS    $0x03, Y1, Y1, Y1
-	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y0
-	VPBLENDW  $0xaa, Y3, Y0, Y0
+	VPBLENDW  $0xaa, Y1, Y0, Y0
+	VPBLENDVB Y0, all32_7fc07fc0<>+0(SB), Y2, Y2
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around142
-	VMOVDQU   Y0, (DX)
+	VMOVDQU   Y2, (DX)
 
 stored141:
 stored139:
@@ -34912,7 +34892,7 @@ rows146:
 	JMP summed125
 
 around142:
-	VMOVNTDQ Y0, (DX)
+	VMOVNTDQ Y2, (DX)
 	JMP      stored141
 
 special140:
@@ -36501,6 +36481,26 @@ done1:
 	MOVQ AX, ret+88(FP)
 	VZEROUPPER
 	RET
+
+DATA all32_10001<>+0(SB)/4, $0x00010001
+DATA all32_10001<>+4(SB)/4, $0x00010001
+DATA all32_10001<>+8(SB)/4, $0x00010001
+DATA all32_10001<>+12(SB)/4, $0x00010001
+DATA all32_10001<>+16(SB)/4, $0x00010001
+DATA all32_10001<>+20(SB)/4, $0x00010001
+DATA all32_10001<>+24(SB)/4, $0x00010001
+DATA all32_10001<>+28(SB)/4, $0x00010001
+GLOBL all32_10001<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fc07fc0<>+0(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+4(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+8(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+12(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+16(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+20(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+24(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+28(SB)/4, $0x7fc07fc0
+GLOBL all32_7fc07fc0<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+

@@ -5907,18 +5907,16 @@ step6:
 	VXORPS      Y6, Y6, Y6
 	VFMADD231PS Y4, Y7, Y6
 	VPSRLD      $0x10, Y5, Y7
-	VPAND       all32_1<>+0(SB), Y7, Y7
-	VPADDD      Y5, Y7, Y7
-	VPADDD      all32_7fff<>+0(SB), Y7, Y7
-	VPSRLD      $0x10, Y6, Y5
-	VPAND       all32_1<>+0(SB), Y5, Y5
-	VPADDD      Y6, Y5, Y5
-	VPADDD      all32_7fff<>+0(SB), Y5, Y5
-	VPSRLD      $0x10, Y7, Y6
-	VPBLENDW    $0xaa, Y5, Y6, Y6
+	VPBLENDW    $0xaa, Y6, Y7, Y7
+	VPSLLD      $0x10, Y6, Y6
+	VPBLENDW    $0xaa, Y6, Y5, Y6
+	VPANDN      all32_10001<>+0(SB), Y7, Y5
+	VPSUBUSW    Y5, Y6, Y6
+	VPSRLW      $0x0f, Y6, Y6
+	VPADDW      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
 	JNE         around10
-	VMOVDQU     Y6, (BX)(R11*2)
+	VMOVDQU     Y7, (BX)(R11*2)
 
 stored11:
 	ADDQ $0x00000010, R11
@@ -5949,7 +5947,7 @@ keep8:
 	JMP     kept9
 
 around10:
-	VMOVNTDQ Y6, (BX)(R11*2)
+	VMOVNTDQ Y7, (BX)(R11*2)
 	JMP      stored11
 
 ends12:
@@ -6009,22 +6007,20 @@ divided21:
 	VMULPS    Y2, Y4, Y4
 	VMULPS    Y2, Y5, Y5
 	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPBLENDW  $0xaa, Y5, Y6, Y6
+	VPSLLD    $0x10, Y5, Y7
+	VPBLENDW  $0xaa, Y7, Y4, Y7
+	VPANDN    all32_10001<>+0(SB), Y6, Y8
+	VPSUBUSW  Y8, Y7, Y7
+	VPSRLW    $0x0f, Y7, Y7
+	VPADDW    Y7, Y6, Y6
 	VCMPPS    $0x03, Y4, Y4, Y4
 	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPBLENDW  $0xaa, Y7, Y4, Y4
+	VPBLENDW  $0xaa, Y5, Y4, Y4
+	VPBLENDVB Y4, all32_7fc07fc0<>+0(SB), Y6, Y6
 	CMPB      76(CX), $0x00
 	JNE       around22
-	VMOVDQU   Y4, (BX)(R11*2)
+	VMOVDQU   Y6, (BX)(R11*2)
 
 stored23:
 	ADDQ $0x00000010, R11
@@ -6064,7 +6060,7 @@ reciprocal20:
 	JMP     divided21
 
 around22:
-	VMOVNTDQ Y4, (BX)(R11*2)
+	VMOVNTDQ Y6, (BX)(R11*2)
 	JMP      stored23
 
 ends24:
@@ -6128,22 +6124,20 @@ group36:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y6, Y9, Y8
 	VPSRLD      $0x10, Y7, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y7, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y7
-	VPAND       all32_1<>+0(SB), Y7, Y7
-	VPADDD      Y8, Y7, Y7
-	VPADDD      all32_7fff<>+0(SB), Y7, Y7
-	VPSRLD      $0x10, Y9, Y8
-	VPBLENDW    $0xaa, Y7, Y8, Y8
+	VPBLENDW    $0xaa, Y8, Y9, Y9
+	VPSLLD      $0x10, Y8, Y8
+	VPBLENDW    $0xaa, Y8, Y7, Y8
+	VPANDN      all32_10001<>+0(SB), Y9, Y7
+	VPSUBUSW    Y7, Y8, Y8
+	VPSRLW      $0x0f, Y8, Y8
+	VPADDW      Y8, Y9, Y9
 	CMPB        76(CX), $0x00
 	JNE         around37
-	VMOVDQU     Y8, (BX)(R11*2)
+	VMOVDQU     Y9, (BX)(R11*2)
 	JMP         stored38
 
 around37:
-	VMOVNTDQ Y8, (BX)(R11*2)
+	VMOVNTDQ Y9, (BX)(R11*2)
 
 stored38:
 	ADDQ $0x00000010, R11
@@ -6222,26 +6216,24 @@ divided46:
 	VMULPS    Y2, Y4, Y4
 	VMULPS    Y2, Y5, Y5
 	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPBLENDW  $0xaa, Y5, Y6, Y6
+	VPSLLD    $0x10, Y5, Y7
+	VPBLENDW  $0xaa, Y7, Y4, Y7
+	VPANDN    all32_10001<>+0(SB), Y6, Y8
+	VPSUBUSW  Y8, Y7, Y7
+	VPSRLW    $0x0f, Y7, Y7
+	VPADDW    Y7, Y6, Y6
 	VCMPPS    $0x03, Y4, Y4, Y4
 	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPBLENDW  $0xaa, Y7, Y4, Y4
+	VPBLENDW  $0xaa, Y5, Y4, Y4
+	VPBLENDVB Y4, all32_7fc07fc0<>+0(SB), Y6, Y6
 	CMPB      76(CX), $0x00
 	JNE       around47
-	VMOVDQU   Y4, (BX)(R11*2)
+	VMOVDQU   Y6, (BX)(R11*2)
 	JMP       stored48
 
 around47:
-	VMOVNTDQ Y4, (BX)(R11*2)
+	VMOVNTDQ Y6, (BX)(R11*2)
 
 stored48:
 	ADDQ $0x00000010, R11
@@ -6767,6 +6759,26 @@ done85:
 last:
 	VZEROUPPER
 	RET
+
+DATA all32_10001<>+0(SB)/4, $0x00010001
+DATA all32_10001<>+4(SB)/4, $0x00010001
+DATA all32_10001<>+8(SB)/4, $0x00010001
+DATA all32_10001<>+12(SB)/4, $0x00010001
+DATA all32_10001<>+16(SB)/4, $0x00010001
+DATA all32_10001<>+20(SB)/4, $0x00010001
+DATA all32_10001<>+24(SB)/4, $0x00010001
+DATA all32_10001<>+28(SB)/4, $0x00010001
+GLOBL all32_10001<>(SB), RODATA|NOPTR, $32
+
+DATA all32_7fc07fc0<>+0(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+4(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+8(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+12(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+16(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+20(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+24(SB)/4, $0x7fc07fc0
+DATA all32_7fc07fc0<>+28(SB)/4, $0x7fc07fc0
+GLOBL all32_7fc07fc0<>(SB), RODATA|NOPTR, $32
 
 DATA all32_1<>+0(SB)/4, $0x00000001
 DATA all32_1<>+4(SB)/4, $0x00000001

@@ -64,6 +64,9 @@ func (k *kernel) loadPair(from memory, upper any) (even, odd reg.VecVirtual) {
 // packBF16 adds 0x7fff and the last bit kept: to nearest, ties to even,
 // denormals as they are. VCVTNEPS2BF16 would flush those.
 func packBF16(k *kernel, v value) []reg.Register {
+	if k.split && !k.isa.masks {
+		return packSplit(k, v)
+	}
 	rounded := k.newValue()
 	for i, x := range v {
 		r := rounded[i]
@@ -91,6 +94,28 @@ func packBF16(k *kernel, v value) []reg.Register {
 		}
 	}
 	return truncateBF16(k, rounded)
+}
+
+// packSplit is packBF16 of even and odd elements without masks, in words: an upper half grows by one where the lower half is
+// above 0x8000, or is 0x8000 beside an odd one.
+func packSplit(k *kernel, v value) (packed []reg.Register) {
+	upper, lower := k.words(v, 1), k.words(v, 0)
+	for i, to := range upper {
+		even := k.vector()
+		k.emit("VPANDN", k.constant(lastKept|1), to, even)
+		k.emit("VPSUBUSW", even, lower[i], lower[i])
+		k.emit("VPSRLW", 15, lower[i], lower[i])
+		k.emit("VPADDW", lower[i], to, to)
+		if !k.finite {
+			isNaN, odd := k.vector(), k.vector()
+			k.emit("VCMPPS", unordered, v[2*i], v[2*i], isNaN)
+			k.emit("VCMPPS", unordered, v[2*i+1], v[2*i+1], odd)
+			k.emit("VPBLENDW", 0xAA, odd, isNaN, isNaN)
+			k.emit("VPBLENDVB", isNaN, k.constant(quietNaN|quietNaN>>16), to, to)
+		}
+		packed = append(packed, to)
+	}
+	return packed
 }
 
 // bits completes the name of a bitwise instruction.
