@@ -177,11 +177,23 @@ func (x Float[B]) Greater(y Float[B]) Bool[B] { return x.compare(OpGreater, y) }
 // GreaterEqual compares element by element.
 func (x Float[B]) GreaterEqual(y Float[B]) Bool[B] { return x.compare(OpGreaterEqual, y) }
 
+// EqualScalar compares with a number.
+func (x Float[B]) EqualScalar(v float64) Bool[B] { return x.compareNumber(OpEqual, v) }
+
+// NotEqualScalar compares with a number.
+func (x Float[B]) NotEqualScalar(v float64) Bool[B] { return x.compareNumber(OpNotEqual, v) }
+
 // LessScalar compares with a number.
 func (x Float[B]) LessScalar(v float64) Bool[B] { return x.compareNumber(OpLess, v) }
 
+// LessEqualScalar compares with a number.
+func (x Float[B]) LessEqualScalar(v float64) Bool[B] { return x.compareNumber(OpLessEqual, v) }
+
 // GreaterScalar compares with a number.
 func (x Float[B]) GreaterScalar(v float64) Bool[B] { return x.compareNumber(OpGreater, v) }
+
+// GreaterEqualScalar compares with a number.
+func (x Float[B]) GreaterEqualScalar(v float64) Bool[B] { return x.compareNumber(OpGreaterEqual, v) }
 
 // IsNaN tells where x is not a number.
 func (x Float[B]) IsNaN() Bool[B] { return x.NotEqual(x) }

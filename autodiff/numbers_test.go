@@ -45,15 +45,20 @@ func TestNumbersBeyondSixteenBits(t *testing.T) {
 	be := NewCPU()
 	for _, d := range []tensor.DType{tensor.F16, tensor.BF16} {
 		x := Floats(be, []float32{1, 1 + 0x1p-7, 0x1p15}).Cast(d)
-		for v, want := range map[float64][2][]bool{ // less, greater
-			1 + 0x1p-12: {{true, false, false}, {false, true, true}},
-			1 - 0x1p-13: {{false, false, false}, {true, true, true}},
-			1:           {{false, false, false}, {false, true, true}},
-			1e30:        {{true, true, true}, {false, false, false}},
-			math.Inf(1): {{true, true, true}, {false, false, false}},
-			math.NaN():  {{false, false, false}, {false, false, false}},
+		for v, want := range map[float64][3][]bool{ // less, equal, greater
+			1 + 0x1p-12: {{true, false, false}, {false, false, false}, {false, true, true}},
+			1 - 0x1p-13: {{false, false, false}, {false, false, false}, {true, true, true}},
+			1:           {{false, false, false}, {true, false, false}, {false, true, true}},
+			1e30:        {{true, true, true}, {false, false, false}, {false, false, false}},
+			math.Inf(1): {{true, true, true}, {false, false, false}, {false, false, false}},
+			math.NaN():  {{false, false, false}, {false, false, false}, {false, false, false}},
 		} {
-			require.Equal(t, want, [2][]bool{truths(t, x.LessScalar(v)), truths(t, x.GreaterScalar(v))}, "%v and %v", d, v)
+			require.Equal(t, want, [3][]bool{truths(t, x.LessScalar(v)), truths(t, x.EqualScalar(v)), truths(t, x.GreaterScalar(v))}, "%v and %v", d, v)
+			for i := range want[0] {
+				less, equal, greater := want[0][i], want[1][i], want[2][i]
+				require.Equal(t, []bool{!equal, less || equal, greater || equal},
+					[]bool{truths(t, x.NotEqualScalar(v))[i], truths(t, x.LessEqualScalar(v))[i], truths(t, x.GreaterEqualScalar(v))[i]}, "%v and %v", d, v)
+			}
 		}
 	}
 }
