@@ -43,3 +43,10 @@ func pickRepeatEach(t Types) (RepeatEach, bool) {
 		}
 	}, ok
 }
+
+// RepeatFirst fills some memory with copies of its first n bytes.
+func RepeatFirst(all []byte, n int) {
+	for ; n < len(all); n *= 2 {
+		copy(all[n:], all[:n])
+	}
+}

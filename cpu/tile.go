@@ -83,10 +83,7 @@ func (t *ParamTile) Add(a *Args, parameter int, p ParamRuns, compute tensor.DTyp
 // there are copies of them in all.
 func (t *ParamTile) Repeat(parameter, n, copies int, compute tensor.DType) {
 	size := int(compute.Size())
-	all := unsafe.Slice((*byte)(t.at(parameter, 0, compute)), n*copies*size)
-	for done := n * size; done < len(all); done *= 2 {
-		copy(all[done:], all[:done])
-	}
+	RepeatFirst(unsafe.Slice((*byte)(t.at(parameter, 0, compute)), n*copies*size), n*size)
 }
 
 // Span returns the parameters: one for each element, or the first for all.

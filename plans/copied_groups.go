@@ -23,11 +23,8 @@ func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.fold.short(r.groupedPlan, g, n):
 		return true
 	}
-	return n*g.size[g.dims-1] < fewInCall && r.isCut(g)
+	return n*g.size[g.dims-1] < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
 }
-
-// isCut reports whether a data input cuts the runs of the others.
-func (f *groupedPlan) isCut(l *layout) bool { return f.cuts(l, 0) || f.cuts(l, 1) }
 
 // cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.
 func (f *groupedPlan) cuts(l *layout, k int) bool {

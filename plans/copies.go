@@ -127,7 +127,7 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 		for at := int64(0); at < row; at += line {
 			p.run(unsafe.Add(own, at*p.size), unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line)
 		}
-		repeatBytes(own, row*p.size, rows*row*p.size)
+		cpu.RepeatFirst(unsafe.Slice((*byte)(own), rows*row*p.size), int(row*p.size))
 	case sideBySide && p.back:
 		p.transpose(theirs, step, own, row*p.size, rows, row)
 	case sideBySide:
@@ -140,14 +140,6 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 		for r := range rows {
 			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
 		}
-	}
-}
-
-// repeatBytes fills n bytes with copies of the first ones.
-func repeatBytes(p unsafe.Pointer, first, n int64) {
-	all := unsafe.Slice((*byte)(p), n)
-	for done := first; done < n; done *= 2 {
-		copy(all[done:], all[:done])
 	}
 }
 
