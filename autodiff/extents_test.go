@@ -57,9 +57,9 @@ func TestExtentsBeyondAll(t *testing.T) {
 	for want, y := range map[string]cpuFloat{
 		"0]; want [l, ..., in], with 1 to 16777216 steps": lstm,
 		"gru: x is":                         gru,
-		"cat: the result would be f32[-":    Cat(0, x, x, x, x),
+		"cat: the result would be f32[":     Cat(0, x, x, x, x),
 		"want two elements of each":         Zeros(be, 0, farther).BatchNorm(BatchNorm[*CPU]{}, true, 0.1, 1),
-		"with 0 elements, which do not":     Zeros(be, 0, farther, 4).Flatten(1),
+		"reshape: ":                         Zeros(be, 0, farther, 4).Flatten(1),
 		"in 4 groups; want [n, c, h, w]":    image.Conv2d(Zeros(be, 0, farther, 2, 2), none, Window{Groups: 4}),
 		"and nothing beyond 1073741824":     Zeros(be, 1, 0, math.MaxInt, 4).ConvTranspose2d(Zeros(be, 0, 1, 2, 2), none, Window{Stride: [2]int{2, 2}}),
 		"[..., 4*hidden] and [..., hidden]": {square.run(OpLSTMCell, nil, Zeros(be, 0, farther).Tensor)},
