@@ -17,7 +17,7 @@ def out(tmp_path_factory):
     """The folder that `run.py --quick` has filled; its output is in log.txt."""
     folder = tmp_path_factory.mktemp("digits")
     command = [sys.executable, RUN, "--quick", "--out", folder]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     (folder / "log.txt").write_text(result.stdout)
     return folder
@@ -32,7 +32,7 @@ def server(language: str, out: Path) -> list:
 def serve(language: str, out: Path, model="model.safetensors", digits="held_out.safetensors", **environment):
     command = [*server(language, out), out / model, out / digits]
     environment = {**os.environ, **environment}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_the_servers_compute_the_bits_of_the_trained_network(out):
