@@ -93,6 +93,7 @@ func (s *chosenSums) mostChoices(dtype tensor.DType) int64 {
 // slots for as many rows as may need one.
 func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
 	s.perColumn, s.perChunk = cpu.ChosenBytes(s.compute)
+	s.perChunk = roundUp(s.perChunk, WorkspaceAlignment) // on 32 bits 12 bytes
 	s.direct = cpu.ChunkSize
 	if dtype != s.compute {
 		s.direct, s.late = 1, named < s.rows && s.columns <= columnTile
