@@ -25,7 +25,7 @@ var (
 	floats = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes  = []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.I32}
 
-	float8s = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
+	float8s = tensor.Float8s()
 )
 
 // elementwise makes striped kernels of elementwise ones.

@@ -54,9 +54,11 @@ func Decode(data []byte, dtype tensor.DType) (values []float64) {
 			values = append(values, float64(tensor.BF16Bits(bits).Float32()))
 		case tensor.U8, tensor.U16:
 			values = append(values, float64(bits))
-		case tensor.F8E4M3, tensor.F8E5M2:
-			values = append(values, float64(tensor.Float8Values(dtype)[bits]))
 		default:
+			if dtype.IsFloat8() {
+				values = append(values, float64(tensor.Float8Values(dtype)[bits]))
+				continue
+			}
 			shift := 64 - 8*size
 			values = append(values, float64(int64(bits<<shift)>>shift))
 		}
