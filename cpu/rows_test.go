@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -77,6 +80,29 @@ var wholeTables = []tableTest{
 	{"fake quantize backward input", elementwise(cpu.FakeQuantizeBackwardInput), 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), false, 0},
 	{"fake quantize backward", cpu.FakeQuantizeBackward, 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), true, 0},
 	{"min max", cpu.MinMax, 1, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, 0, 0} }), true, 0},
+}
+
+// Every table of generated kernels that map or sum elements is one of these.
+func TestEveryTableOfRowsIsTested(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	tests, err := os.ReadFile("rows_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^var (\w+) = (elementwise|striped)Rows\(`).FindAllSubmatch(text, -1) {
+			if !regexp.MustCompile(`cpu\.` + string(m[1]) + `\b`).Match(tests) {
+				t.Errorf("no line of wholeTables in rows_test.go has cpu.%s", m[1])
+			}
+		}
+	}
 }
 
 func each(a, b []tensor.DType) (pairs [][2]tensor.DType) {
