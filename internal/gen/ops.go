@@ -13,7 +13,7 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(over("a:b", floats, code8), over("a:b", floatsRead, code16, i32), over("a:a", floatsRead),
+		types: slices.Concat(over("a:b", floats, code8), over("a:b", floatsRead, code16, i32), over("a:a", floatsRead),
 			rounding(over("a:b", floatsRead, float8Type))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
@@ -22,7 +22,7 @@ var ops = []*op{
 		name:   "DynamicQuantize",
 		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
 		params: 2, bounds: true, chooses: true,
-		types: join(over("a:b", []*storage{f32, f16, bf16}, code8), over("a:b", []*storage{f32, anyHalf}, code16)),
+		types: slices.Concat(over("a:b", []*storage{f32, f16, bf16}, code8), over("a:b", []*storage{f32, anyHalf}, code16)),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -47,9 +47,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(over("a:b", codesRead, floatsRead...), over("a:a", floats)),
+		types:  slices.Concat(over("a:b", codesRead, floatsRead...), over("a:a", floats)),
 		// What is done with 16 elements takes no longer than branches between types.
-		onAVX2: join(over("a:b", []*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead...), over("a:a", floats)),
+		onAVX2: slices.Concat(over("a:b", []*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead...), over("a:a", floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
@@ -67,7 +67,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(over("ab:a", floatsRead, codesRead...), over("aa:a", floatsRead)),
+		types: slices.Concat(over("ab:a", floatsRead, codesRead...), over("aa:a", floatsRead)),
 		body: func(k *kernel) {
 			dy := k.load(0)
 			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
@@ -213,13 +213,6 @@ type variant struct {
 	in      []*storage // of the data inputs
 	out     *storage   // of the data output, or nil
 	code    *storage   // float8Type where codes are rounded to one, or nil
-}
-
-func join(lists ...[]variant) (all []variant) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
 }
 
 // over makes a variant for each type of a list, or each pair with one of a second
