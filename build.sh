@@ -174,7 +174,7 @@ python_tests() {
   # Inductor takes the instruction sets that the processor names, without a C++ program that tries each.
   export TORCHINDUCTOR_VEC_ISA_OK=1
   step "test: python"
-  $python -m pytest tests/python examples
+  $python -m pytest tests/python tests/reference examples
   local rows
   for rows in go avx2; do
     step "test: python, with ISOBIT_ROWS=$rows"

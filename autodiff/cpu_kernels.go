@@ -155,16 +155,10 @@ func byFloat(f32, f64 loop) loop {
 }
 
 func byNumber(f32, f64, i32, i64 loop) loop {
+	loops := [tensor.Count]loop{tensor.F32: f32, tensor.F64: f64, tensor.I32: i32, tensor.I64: i64}
 	return func(k *call) error {
-		switch k.first().dtype {
-		case tensor.F32:
-			return f32(k)
-		case tensor.F64:
-			return f64(k)
-		case tensor.I32:
-			return i32(k)
-		case tensor.I64:
-			return i64(k)
+		if run := loops[k.first().dtype]; run != nil {
+			return run(k)
 		}
 		return unsupported(k)
 	}

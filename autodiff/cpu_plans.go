@@ -272,16 +272,12 @@ func planQuantizedLinear(k *call) error {
 	if y.n == 0 {
 		return nil // rows without columns would still have a scale each
 	}
-	scaleType := tensor.F32
-	if x.dtype == tensor.F64 {
-		scaleType = tensor.F64
-	}
 	rows := func(t *cpuTensor) (codes, scale *cpuTensor, err error) {
 		last := len(t.shape) - 1
 		n, m := t.shape[last], tensor.NumElements(t.shape[:last])
 		flat := t.alias([]int64{m, n})
 		defer flat.Release()
-		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{scaleType, []int64{m}})
+		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{x.dtype.Compute(), []int64{m}})
 		j := k.plan("dynamic_quantize_per_token").shaped("x", flat).typed("q", codes).typed("scale", scale).hidden(nil)
 		return codes, scale, j.number("qmin", -127).number("qmax", 127).run()
 	}

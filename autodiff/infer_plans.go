@@ -122,10 +122,7 @@ func chooseQParams(at *Attr, in []Info) ([3]Info, error) {
 	if err != nil {
 		return [3]Info{}, err
 	}
-	scale := tensor.F32
-	if in[0].DType == tensor.F64 {
-		scale = tensor.F64
-	}
+	scale := in[0].DType.Compute()
 	if at.Scheme.Asymmetric {
 		return [3]Info{{scale, shape}, {tensor.I32, shape}}, nil
 	}

@@ -45,10 +45,8 @@ type ChosenChunk[C Compute] struct {
 // ChosenBytes returns the size of an element of each list of ChosenSums that has one for a slot's
 // column, and of a finished chunk.
 func ChosenBytes(compute tensor.DType) (column, chunk int64) {
-	if compute == tensor.F64 {
-		return 8 + 2, int64(unsafe.Sizeof(ChosenChunk[float64]{}))
-	}
-	return 4 + 2, int64(unsafe.Sizeof(ChosenChunk[float32]{}))
+	chunk = int64(ForCompute(compute, unsafe.Sizeof(ChosenChunk[float32]{}), unsafe.Sizeof(ChosenChunk[float64]{})))
+	return compute.Size() + 2, chunk
 }
 
 // Begin clears the slots' sums.

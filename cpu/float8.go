@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -10,17 +11,21 @@ import (
 // every lane of a vector; internal/gen/float8.go names them.
 type float8Vectors [5][8]uint64
 
-// Of f8e4m3 and f8e5m2, in f32 and in f64.
-var float8Vectors32, float8Vectors64 = [2]float8Vectors{
-	newFloat8Vectors(3, -6, 0x7f, 23, 127), newFloat8Vectors(2, -14, 0x7e, 23, 127),
-}, [2]float8Vectors{
-	newFloat8Vectors(3, -6, 0x7f, 52, 1023), newFloat8Vectors(2, -14, 0x7e, 52, 1023),
+// Those of each type, in f32 and in f64.
+var float8Vectors32, float8Vectors64 = newFloat8Vectors(23, 127), newFloat8Vectors(52, 1023)
+
+// newFloat8Vectors makes those in a compute type whose mantissa has some bits and whose exponent a bias.
+func newFloat8Vectors(bits, bias int64) (all [tensor.Count]float8Vectors) {
+	for _, d := range tensor.Float8s() {
+		all[d] = float8VectorsOf(d, bits, bias)
+	}
+	return all
 }
 
-// newFloat8Vectors makes those of a type with so many bits of mantissa and least exponent of
-// normal numbers, in a compute type with bits of mantissa and a bias.
-func newFloat8Vectors(mantissa, least, nan, bits, bias int64) (v float8Vectors) {
-	shift := bits - mantissa
+func float8VectorsOf(d tensor.DType, bits, bias int64) (v float8Vectors) {
+	mantissa, minExp := tensor.Float8Format(d)
+	least, nan := int64(minExp), int64(tensor.ToFloat8(d, math.NaN()))
+	shift := bits - int64(mantissa)
 	for number, word := range []int64{(bias + least) << bits, shift << bits, shift, (bias + least + shift) << mantissa, nan} {
 		for i := range v[number] {
 			if v[number][i] = uint64(word); bits < 32 {
@@ -37,5 +42,5 @@ func float8Words(k *kernel) unsafe.Pointer {
 		return nil
 	}
 	all := ForCompute(k.compute, &float8Vectors32, &float8Vectors64)
-	return unsafe.Pointer(&all[k.code-tensor.F8E4M3])
+	return unsafe.Pointer(&all[k.code])
 }

@@ -66,13 +66,13 @@ func locateCubic[C Compute](g *Sampler, t *taps[C]) {
 	for i := range t.Pixel[0] {
 		var at [3][cubicTaps]int64 // of an image, plane 0
 		for axis := range g.Dims {
-			c, k := coordinate(t.T[axis][i], g.Size[axis], g.AlignCorners, Zeros)
+			c, k := coordinate(t.Fraction[axis][i], g.Size[axis], g.AlignCorners, Zeros)
 			places, f, finite := cubicPlaces(c, g, axis)
-			if at[axis], t.K[axis][i] = places, k; !finite {
-				t.K[axis][i] = C(math.NaN())
+			if at[axis], t.Derivative[axis][i] = places, k; !finite {
+				t.Derivative[axis][i] = C(math.NaN())
 			}
 			weights, slopes := cubicWeights(f), cubicSlopes(f)
-			t.S[axis][i] = f
+			t.Fraction[axis][i] = f
 			for tap := range weights {
 				t.Cubic[axis][tap][i], t.Cubic[axis][cubicTaps+tap][i] = weights[tap], slopes[tap]
 			}

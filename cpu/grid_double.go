@@ -44,7 +44,7 @@ func shifts[C Compute](b *GridBlock, t *taps[C]) (v, q [3][]C) {
 		Load(v[axis], b.Second.Coords[axis])
 		for j, x := range v[axis] {
 			if q[axis][j] = 0; !t.isStill(&b.Sampler, axis, j) {
-				q[axis][j] = x * t.K[axis][j]
+				q[axis][j] = x * t.Derivative[axis][j]
 			}
 		}
 	}
@@ -87,9 +87,9 @@ func (t *taps[C]) slopes(dst []C, g *Sampler, tap, axis int) {
 		switch {
 		case other == axis:
 		case tap>>other&1 == 1:
-			multiplyInto(dst, t.T[other])
+			multiplyInto(dst, t.Fraction[other])
 		default:
-			multiplyInto(dst, t.S[other])
+			multiplyInto(dst, t.Complement[other])
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (g *channelSums[C]) addBends(slopes []C, axis int, t *taps[C], q [3][]C) {
 			}
 			sum += C(q[other][j] * g.bend(axis, other, j, t))
 		}
-		slopes[j] += C(sum * t.K[axis][j])
+		slopes[j] += C(sum * t.Derivative[axis][j])
 	}
 }
 
@@ -241,7 +241,7 @@ func (g *channelSums[C]) bend(axis, other, j int, t *taps[C]) C {
 	case g.b.Mode == Bicubic:
 		return g.total(min(axis, other), max(axis, other)-min(axis, other))[j]
 	case g.b.Dims == 3:
-		return C(g.total(pair-1, 0)[j]*t.S[third][j]) + C(g.total(pair-1, 1)[j]*t.T[third][j])
+		return C(g.total(pair-1, 0)[j]*t.Complement[third][j]) + C(g.total(pair-1, 1)[j]*t.Fraction[third][j])
 	}
 	return g.total(0, 0)[j]
 }
@@ -252,7 +252,7 @@ func locateBends[C Compute](b *GridBlock, t *taps[C]) {
 		for tap := range cubicTaps {
 			t.Cubic[axis][2*cubicTaps+tap] = part[C](b.Scratch, &b.Sampler, bendBlocks, axis*cubicTaps+tap, b.N)
 		}
-		for j, f := range t.S[axis] {
+		for j, f := range t.Fraction[axis] {
 			s := 1 - f
 			for tap, w := range [...]C{cubicOuterBend(f + 1), cubicInnerBend(f), cubicInnerBend(s), cubicOuterBend(s + 1)} {
 				t.Cubic[axis][2*cubicTaps+tap][j] = w

@@ -56,7 +56,7 @@ type GridBlock struct {
 	Sampler
 	Input      Image
 	Coords     [3]Span // grid coordinates x, y, z of the positions
-	N          int
+	N          int     // positions
 	Channels   int64
 	GradOutput Rows // backward: row c is channel c of the positions
 	Output     Rows // forward: likewise; backward: row a is the gradient of coordinate a

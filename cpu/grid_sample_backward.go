@@ -176,7 +176,7 @@ func (g *channelSums[C]) fold(axis, i, visit int) {
 func (g *channelSums[C]) combine(out []C, axis int, t *taps[C]) {
 	for j := range out {
 		out[j] = 0
-		switch k := t.K[axis][j]; {
+		switch k := t.Derivative[axis][j]; {
 		case !t.hasTap(j) || t.isStill(&g.b.Sampler, axis, j):
 		case g.b.Mode == Bicubic:
 			out[j] = g.total(axis, 0)[j] * k
@@ -199,7 +199,7 @@ func (t *taps[C]) hasTap(j int) bool {
 // isStill reports whether a coordinate has no derivative, because of the padding
 // or because it is no number.
 func (t *taps[C]) isStill(g *Sampler, axis, j int) bool {
-	k := t.K[axis][j]
+	k := t.Derivative[axis][j]
 	return k != k || k == 0 && g.Mode == Bilinear && g.Padding != Zeros
 }
 
@@ -209,22 +209,22 @@ func (g *channelSums[C]) weighted(axis, j int, t *taps[C]) C {
 	total := func(i int) C { return g.total(axis, i)[j] }
 	if g.b.Dims == 2 {
 		o := 1 - axis
-		return C(total(0)*t.S[o][j]) + C(total(1)*t.T[o][j])
+		return C(total(0)*t.Complement[o][j]) + C(total(1)*t.Fraction[o][j])
 	}
 	if axis < 2 {
 		o := 1 - axis
-		top := C(total(0)*t.S[o][j]) + C(total(1)*t.T[o][j])
-		bottom := C(total(2)*t.S[o][j]) + C(total(3)*t.T[o][j])
-		return C(top*t.S[2][j]) + C(bottom*t.T[2][j])
+		top := C(total(0)*t.Complement[o][j]) + C(total(1)*t.Fraction[o][j])
+		bottom := C(total(2)*t.Complement[o][j]) + C(total(3)*t.Fraction[o][j])
+		return C(top*t.Complement[2][j]) + C(bottom*t.Fraction[2][j])
 	}
 	var sum C
 	for i := range 4 {
-		wx, wy := t.S[0][j], t.S[1][j]
+		wx, wy := t.Complement[0][j], t.Complement[1][j]
 		if i&1 == 1 {
-			wx = t.T[0][j]
+			wx = t.Fraction[0][j]
 		}
 		if i&2 == 2 {
-			wy = t.T[1][j]
+			wy = t.Fraction[1][j]
 		}
 		sum += C(total(i) * C(wx*wy))
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,7 +28,8 @@ var (
 	floats = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes  = []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16, tensor.I32}
 
-	float8s = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
+	float8s = tensor.Float8s()
+	none    = []tensor.DType{tensor.None}
 )
 
 // elementwise makes striped kernels of elementwise ones.
@@ -47,7 +51,7 @@ func float8Tables() (tables []tableTest) {
 		switch {
 		case t.name == "quantize":
 			for _, code := range float8s {
-				t.code, t.types = code, with(each(floats, []tensor.DType{code}), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, 0, b} })
+				t.code, t.types = code, operands("a-b", floats, []tensor.DType{code})
 				t.name = "quantize to " + code.String()
 				tables = append(tables, t)
 			}
@@ -60,44 +64,56 @@ func float8Tables() (tables []tableTest) {
 		}
 	}
 	return append(tables,
-		tableTest{"dequantize 8-bit floats", elementwise(cpu.Dequantize), 1, with(each(float8s, floats), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, 0, b} }), false, 0},
-		tableTest{"dequantize 8-bit floats backward", cpu.DequantizeBackward, 2, with(each(floats, float8s), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, b, a} }), true, 0})
+		tableTest{name: "dequantize 8-bit floats", rows: elementwise(cpu.Dequantize), data: 1, types: operands("a-b", float8s, floats)},
+		tableTest{name: "dequantize 8-bit floats backward", rows: cpu.DequantizeBackward, data: 2, types: operands("aba", floats, float8s), sums: true})
 }
 
 var wholeTables = []tableTest{
-	{"quantize", elementwise(cpu.Quantize), 1, with(each(floats, codes), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, 0, b} }), false, 0},
-	{"quantize to floats", elementwise(cpu.Quantize), 1, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, 0, d} }), false, 0},
-	{"quantize backward", elementwise(cpu.QuantizeBackward), 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), false, 0},
-	{"dequantize", elementwise(cpu.Dequantize), 1, with(each(codes, floats), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, 0, b} }), false, 0},
-	{"dequantize floats", elementwise(cpu.Dequantize), 1, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, 0, d} }), false, 0},
-	{"dequantize backward input", elementwise(cpu.DequantizeBackwardInput), 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, tensor.S8, d} }), false, 0},
-	{"dequantize backward", cpu.DequantizeBackward, 2, with(each(floats, codes), func(a, b tensor.DType) [3]tensor.DType { return [3]tensor.DType{a, b, a} }), true, 0},
-	{"dequantize floats backward", cpu.DequantizeBackward, 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), true, 0},
-	{"fake quantize", elementwise(cpu.FakeQuantize), 1, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, 0, d} }), false, 0},
-	{"fake quantize backward input", elementwise(cpu.FakeQuantizeBackwardInput), 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), false, 0},
-	{"fake quantize backward", cpu.FakeQuantizeBackward, 2, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, d, d} }), true, 0},
-	{"min max", cpu.MinMax, 1, same(func(d tensor.DType) [3]tensor.DType { return [3]tensor.DType{d, 0, 0} }), true, 0},
+	{name: "quantize", rows: elementwise(cpu.Quantize), data: 1, types: operands("a-b", floats, codes)},
+	{name: "quantize to floats", rows: elementwise(cpu.Quantize), data: 1, types: operands("a-a", floats, none)},
+	{name: "quantize backward", rows: elementwise(cpu.QuantizeBackward), data: 2, types: operands("aaa", floats, none)},
+	{name: "dequantize", rows: elementwise(cpu.Dequantize), data: 1, types: operands("a-b", codes, floats)},
+	{name: "dequantize floats", rows: elementwise(cpu.Dequantize), data: 1, types: operands("a-a", floats, none)},
+	{name: "dequantize backward input", rows: elementwise(cpu.DequantizeBackwardInput), data: 2, types: operands("aba", floats, []tensor.DType{tensor.S8})},
+	{name: "dequantize backward", rows: cpu.DequantizeBackward, data: 2, types: operands("aba", floats, codes), sums: true},
+	{name: "dequantize floats backward", rows: cpu.DequantizeBackward, data: 2, types: operands("aaa", floats, none), sums: true},
+	{name: "fake quantize", rows: elementwise(cpu.FakeQuantize), data: 1, types: operands("a-a", floats, none)},
+	{name: "fake quantize backward input", rows: elementwise(cpu.FakeQuantizeBackwardInput), data: 2, types: operands("aaa", floats, none)},
+	{name: "fake quantize backward", rows: cpu.FakeQuantizeBackward, data: 2, types: operands("aaa", floats, none), sums: true},
+	{name: "min max", rows: cpu.MinMax, data: 1, types: operands("a--", floats, none), sums: true},
 }
 
-func each(a, b []tensor.DType) (pairs [][2]tensor.DType) {
-	for _, x := range a {
-		for _, y := range b {
-			pairs = append(pairs, [2]tensor.DType{x, y})
+// Every table of generated kernels that map or sum elements is one of these.
+func TestEveryTableOfRowsIsTested(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	tests, err := os.ReadFile("rows_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^var (\w+) = (elementwise|striped)Rows\(`).FindAllSubmatch(text, -1) {
+			if !regexp.MustCompile(`cpu\.` + string(m[1]) + `\b`).Match(tests) {
+				t.Errorf("no line of wholeTables in rows_test.go has cpu.%s", m[1])
+			}
 		}
 	}
-	return pairs
 }
 
-func with(pairs [][2]tensor.DType, f func(a, b tensor.DType) [3]tensor.DType) (types [][3]tensor.DType) {
-	for _, p := range pairs {
-		types = append(types, f(p[0], p[1]))
-	}
-	return types
-}
-
-func same(f func(d tensor.DType) [3]tensor.DType) (types [][3]tensor.DType) {
-	for _, d := range floats {
-		types = append(types, f(d))
+// operands pairs types: pattern says of both data inputs and the output which of
+// the pair they have, or - for none.
+func operands(pattern string, a, b []tensor.DType) (types [][3]tensor.DType) {
+	for _, x := range a {
+		for _, y := range b {
+			of := map[byte]tensor.DType{'a': x, 'b': y, '-': tensor.None}
+			types = append(types, [3]tensor.DType{of[pattern[0]], of[pattern[1]], of[pattern[2]]})
+		}
 	}
 	return types
 }

@@ -249,9 +249,6 @@ func (k *kernel) operands(a *Args, round, step, at, m int) {
 	}
 }
 
-// vectorBytes are the sizes of registers.
-var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
-
 // loadRuns prepares the parameters of the runs, of n elements each, of some steps,
 // unless the kernel chooses them.
 func (k *kernel) loadRuns(a *Args, n, data, first, steps int) {

@@ -58,12 +58,13 @@ func (g *Sampler) Taps() int {
 // taps are the pixels that a block of output positions reads. All slices lie
 // in a Scratch.
 type taps[C Compute] struct {
-	Count  int              // taps per position
-	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or outside
-	Weight [maxTaps][]C
-	S, T   [3][]C                // distances to the far and to the near pixel along an axis; Bicubic: S is the fraction
-	K      [3][]C                // derivative of the padded coordinate; 0 (Bicubic: a NaN) where it has none
-	Cubic  [3][3 * cubicTaps][]C // Bicubic: the weights along an axis, their derivatives and, by locateBends, second ones
+	Count      int              // taps per position
+	Pixel      [maxTaps][]int64 // row-major number of the tap's pixel, or outside
+	Weight     [maxTaps][]C
+	Fraction   [3][]C                // the distance to the near pixel along an axis; until it is known, and with Nearest, the coordinate
+	Complement [3][]C                // Bilinear: the distance to the far pixel
+	Derivative [3][]C                // of the padded coordinate; 0 (Bicubic: a NaN) where it has none
+	Cubic      [3][3 * cubicTaps][]C // Bicubic: the weights along an axis, their derivatives and, by locateBends, second ones
 }
 
 const maxTaps = cubicTaps * cubicTaps * cubicTaps
@@ -95,9 +96,9 @@ func newTaps[C Compute](g *Sampler, n int, s *Scratch) taps[C] {
 		t.Pixel[i], t.Weight[i] = intPart(s, g, 0, i, n), part[C](s, g, tapWeights, i, n)
 	}
 	for axis := range g.Dims {
-		t.S[axis] = BlockOf[C](s, axisBlocks+axis, n)
-		t.T[axis] = BlockOf[C](s, axisBlocks+3+axis, n)
-		t.K[axis] = BlockOf[C](s, axisBlocks+6+axis, n)
+		t.Complement[axis] = BlockOf[C](s, axisBlocks+axis, n)
+		t.Fraction[axis] = BlockOf[C](s, axisBlocks+3+axis, n)
+		t.Derivative[axis] = BlockOf[C](s, axisBlocks+6+axis, n)
 	}
 	return t
 }
@@ -106,13 +107,13 @@ func newTaps[C Compute](g *Sampler, n int, s *Scratch) taps[C] {
 // are coords (NUMERICS.md, section 6).
 func locate[C Compute](g *Sampler, coords [3]Span, t *taps[C]) {
 	for axis := range g.Dims {
-		c := t.T[axis]
+		c := t.Fraction[axis]
 		Load(c, coords[axis])
 		if g.Mode == Bicubic {
 			continue
 		}
 		for i := range c {
-			c[i], t.K[axis][i] = coordinate(c[i], g.Size[axis], g.AlignCorners, g.Padding)
+			c[i], t.Derivative[axis][i] = coordinate(c[i], g.Size[axis], g.AlignCorners, g.Padding)
 		}
 	}
 	switch g.Mode {
@@ -126,10 +127,10 @@ func locate[C Compute](g *Sampler, coords [3]Span, t *taps[C]) {
 	var base [3]C
 	for i := range t.Pixel[0] {
 		for axis := range g.Dims {
-			x := t.T[axis][i]
+			x := t.Fraction[axis][i]
 			base[axis] = C(math.Floor(float64(x)))
-			t.T[axis][i] = x - base[axis]
-			t.S[axis][i] = (base[axis] + 1) - x
+			t.Fraction[axis][i] = x - base[axis]
+			t.Complement[axis][i] = (base[axis] + 1) - x
 		}
 		for tap := range t.Count {
 			t.Pixel[tap][i], t.Weight[tap][i] = corner(g, t, base, tap, i)
@@ -149,9 +150,9 @@ func corner[C Compute](g *Sampler, t *taps[C], base [3]C, tap, i int) (int64, C)
 		pixel = pixel*g.Size[axis] + p
 	}
 	for axis := range g.Dims {
-		d := t.S[axis][i]
+		d := t.Complement[axis][i]
 		if tap>>axis&1 == 1 {
-			d = t.T[axis][i]
+			d = t.Fraction[axis][i]
 		}
 		if axis == 0 {
 			weight = d
@@ -174,7 +175,7 @@ func nearestTaps[C Compute](g *Sampler, t *taps[C]) {
 	for i := range t.Pixel[0] {
 		pixel := int64(0)
 		for axis := g.Dims - 1; axis >= 0; axis-- {
-			p, ok := wholeBelow(rint(t.T[axis][i]), g.Size[axis])
+			p, ok := wholeBelow(rint(t.Fraction[axis][i]), g.Size[axis])
 			if !ok {
 				pixel = outside
 				break

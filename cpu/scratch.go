@@ -17,7 +17,7 @@ const (
 const (
 	tapWeights  = 0 // their pixels are in the integer blocks, of which there are as many
 	pixelBlocks = maxTaps * (Block / 4) / Block
-	axisBlocks  = tapWeights + pixelBlocks // taps' S, T and K
+	axisBlocks  = tapWeights + pixelBlocks // taps' Fraction, Complement and Derivative
 	cubicBlocks = axisBlocks + 3*3
 	tapBlocks   = cubicBlocks + 2*2*cubicTaps // the result, the upstream gradient, then pixels of 8 taps
 	sumBlocks   = tapBlocks + 10              // of channelSums

@@ -80,6 +80,12 @@ const maxRuns = 128
 // quickColumns is how many elements columnParams are of.
 const quickColumns = 1024
 
+// vectorBytes are the sizes of registers.
+var vectorBytes = [...]int{
+	AVX512: 64,
+	AVX2:   32,
+}
+
 // What quick codes ask for: the length of a run, the bits of scales and of bounds.
 const (
 	quickLength   = 512

@@ -24,7 +24,7 @@ func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
 // the bounds are rounded first, which the kernels ask for.
 func (q quantArgs) coded(p *Problem, code tensor.DType) quantArgs {
 	q = q.rounded(p, code)
-	for _, d := range []tensor.DType{tensor.F8E4M3, tensor.F8E5M2} {
+	for _, d := range tensor.Float8s() {
 		if q.float8 == float8Codes[d] {
 			q.lo, q.hi = tensor.RoundFloat8(d, q.lo), tensor.RoundFloat8(d, q.hi)
 		}

@@ -1,6 +1,10 @@
 package cuda
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 type sortArgs struct {
 	n                    int64
@@ -201,5 +205,5 @@ var sortingKernels = []string{"fill", "sort_pass_4", "sort_pass_16", "sort_runs"
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S16, tensor.U16}
-	anyCodes = append(append(codes[:4:4], tensor.I32, tensor.F8E4M3, tensor.F8E5M2), floats...)
+	anyCodes = slices.Concat(codes, []tensor.DType{tensor.I32}, tensor.Float8s(), floats)
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-var float8s = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
+var float8s = tensor.Float8s()
 
 // float8Inputs are all values of a 16-bit type; of a wider one those around
 // every boundary of rounding to codes, times a scale, and special ones.

@@ -26,7 +26,7 @@ var (
 		doc: "the gradient of a float zero_point, in its type",
 	}
 	codeAttr = attr{
-		name: "code", kind: wordAttr, def: "int", words: []string{"int", "f8e4m3", "f8e5m2"},
+		name: "code", kind: wordAttr, def: "int", words: append([]string{"int"}, names(tensor.Float8s())...),
 		doc: "what codes are: whole numbers, or 8-bit floats",
 	}
 	roundingAttr = attr{

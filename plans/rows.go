@@ -24,7 +24,7 @@ func init() {
 	wrongCap.Store(limitRows(os.Getenv("ISOBIT_ROWS"), "", "ISOBIT_ROWS"))
 }
 
-// SetRows caps the rows that Select takes, and autodiff's loops: "go", "avx2" or
+// SetRows caps the instruction sets of the rows that Select takes, and of autodiff's loops: "go", "avx2" or
 // "avx512"; "" lifts the cap. It comes after ISOBIT_ROWS in the environment.
 func SetRows(name string) error {
 	if err := limitRows(name, "SetRows", "name"); err != nil {

@@ -65,8 +65,7 @@ var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
 	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S4, tensor.U4}
 	wider    = []tensor.DType{tensor.S16, tensor.U16}
-	float8s  = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
-	anyCodes = either(codes, wider, []tensor.DType{tensor.I32}, floats, float8s)
+	anyCodes = either(codes, wider, []tensor.DType{tensor.I32}, floats, tensor.Float8s())
 	indices  = []tensor.DType{tensor.I32, tensor.I64}
 	integers = []tensor.DType{tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.S16, tensor.U16}
 )
@@ -80,11 +79,18 @@ func either(lists ...[]tensor.DType) (all []tensor.DType) {
 
 // typeNames lists types in an error.
 func typeNames(types []tensor.DType) string {
-	names := make([]string, len(types))
-	for i, d := range types {
-		names[i] = named(d.String())
+	all := names(types)
+	for i, name := range all {
+		all[i] = named(name)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(all, ", ")
+}
+
+func names(types []tensor.DType) (all []string) {
+	for _, d := range types {
+		all = append(all, d.String())
+	}
+	return all
 }
 
 // fixed makes a default that does not depend on the problem.

@@ -104,7 +104,7 @@ func TestTableHasEveryOp(t *testing.T) {
 	for _, o := range testcase.Table {
 		names = append(names, o.Name)
 	}
-	require.Equal(t, plans.OpNames(), names)
+	require.Equal(t, plans.OpNames(), names, "internal/testcase lists ops in grouped_ops.go (elements share scales) and table.go, in the order of plans/ops.go")
 }
 
 var layouts = []struct {

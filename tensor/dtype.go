@@ -98,9 +98,6 @@ func (d DType) Size() int64 { return int64(d.info().bits+7) / 8 }
 // as bytes (u8): its last dimension, of D elements, has ceil(D / 2).
 func (d DType) Packed() bool { return d.info().bits == 4 }
 
-// IsFloat8 reports whether d is an 8-bit float: a type of codes only.
-func (d DType) IsFloat8() bool { return d == F8E4M3 || d == F8E5M2 }
-
 // IsFloat reports whether d is f32, f64, f16 or bf16.
 func (d DType) IsFloat() bool { return d.info().kind == Float || d.info().kind == Bfloat }
 

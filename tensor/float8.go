@@ -19,6 +19,23 @@ var float8s = [Count]float8{
 	F8E5M2: {2, -14, 57344, 0x7e},
 }
 
+// IsFloat8 reports whether d is an 8-bit float: a type of codes only.
+func (d DType) IsFloat8() bool { return int(d) < len(float8s) && float8s[d].max > 0 }
+
+// Float8s lists the 8-bit float types.
+func Float8s() (all []DType) {
+	for d := range DType(Count) {
+		if d.IsFloat8() {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Float8Format returns how many explicit bits the mantissas of an 8-bit float type have,
+// and the exponent of its smallest normal number.
+func Float8Format(d DType) (mantissa, minExp int) { return float8Of(d).mantissa, float8Of(d).minExp }
+
 // float8Of returns the format of d; it panics if d has none, as 0 would look like a result.
 func float8Of(d DType) *float8 {
 	f := &float8s[d]
@@ -30,7 +47,7 @@ func float8Of(d DType) *float8 {
 
 // RoundFloat8 rounds v to the nearest value of an 8-bit float type, ties to
 // even; beyond the largest finite value it gives that value, with v's sign. A NaN
-// stays one. It panics, as ToFloat8 and Float8Values do, if d is another type.
+// stays one. It panics, as the other functions of a type here do, if d is another type.
 func RoundFloat8(d DType, v float64) float64 {
 	f := float8Of(d)
 	if v != v || v == 0 {

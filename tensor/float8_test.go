@@ -10,7 +10,7 @@ import (
 // TestFloat8 goes through every byte: its value encodes to itself, and what
 // lies between two values rounds to the nearer, a tie to the even code.
 func TestFloat8(t *testing.T) {
-	for _, d := range []DType{F8E4M3, F8E5M2} {
+	for _, d := range Float8s() {
 		values := Float8Values(d)
 		for b := range 256 {
 			v := float64(values[b])
@@ -38,7 +38,7 @@ func TestFloat8(t *testing.T) {
 
 func TestTypesThatAreNoFloat8(t *testing.T) {
 	for d := range DType(Count) {
-		if d == F8E4M3 || d == F8E5M2 {
+		if d.IsFloat8() {
 			continue
 		}
 		want := "tensor: " + d.String() + " is not an 8-bit float"

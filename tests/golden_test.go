@@ -45,9 +45,9 @@ type goldenRecipe struct {
 	Count    uint64
 }
 
-// TestGolden runs every golden case through every row of its op, with compact
-// arguments on one thread and strided ones on three. ISOBIT_GOLDEN names
-// another folder.
+// TestGolden runs every golden case, of which each op has some, through every row of
+// its op, with compact arguments on one thread and strided ones on three.
+// ISOBIT_GOLDEN names another folder.
 func TestGolden(t *testing.T) {
 	folder := os.Getenv("ISOBIT_GOLDEN")
 	if folder == "" {
@@ -61,6 +61,7 @@ func TestGolden(t *testing.T) {
 	for _, op := range plans.Support() {
 		rows[op.Op] = op.Rows
 	}
+	missing := plans.OpNames()
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 			text, err := os.ReadFile(path)
@@ -78,6 +79,7 @@ func TestGolden(t *testing.T) {
 			for i := range file.Cases {
 				c := &file.Cases[i]
 				op, _, _ := strings.Cut(c.Problem, " ")
+				missing = slices.DeleteFunc(missing, func(name string) bool { return name == op })
 				// The empty name is the row that a user gets: it must take the case.
 				for _, row := range append([]string{""}, rows[op]...) {
 					err := c.run(testcase.Compact, plans.Preference{Row: row, Threads: 1})
@@ -97,6 +99,9 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, op := range missing {
+		t.Errorf("no golden case of %s: give tests/reference the op and tests/golden/make.py cases, and run the latter", op)
 	}
 }
 

@@ -57,20 +57,25 @@ func TestSupportReferenceExamples(t *testing.T) {
 		}
 	}
 	for _, name := range plans.OpNames() {
-		require.True(t, seen[name], "OPS.md has no example of %s", name)
+		require.True(t, seen[name], "OPS.md has no example of %s: go test ./tests -run TestSupportReference -update", name)
 	}
 }
 
 // Every op, argument and attribute says in a line what it is, every output has
-// its formula, and what the formula leaves open is a section of NUMERICS.md.
+// its formula, and what the formula leaves open is a section of NUMERICS.md, which
+// names the op, or what it is the gradient of.
 func TestSupportSaysWhatThingsAre(t *testing.T) {
 	sections := numericsSections(t)
 	for _, o := range plans.Support() {
 		require.Regexp(t, `^[A-Za-z].*\.$`, o.Doc, o.Op)
 		require.NotEmpty(t, o.Numerics, o.Op)
+		rules := ""
 		for _, number := range o.Numerics {
 			require.Contains(t, sections, number, o.Op)
+			rules += sections[number].text
 		}
+		named := companion.ReplaceAllString(granularityName.ReplaceAllString(o.Op, "$2"), "")
+		require.True(t, regexp.MustCompile(`\b`+named+`\b`).MatchString(rules), "NUMERICS.md does not name %s in sections %v, which plans gives %s", named, o.Numerics, o.Op)
 		formulas := o.Formulas
 		for _, a := range o.Args {
 			if a.Direction != "in" {
@@ -89,16 +94,23 @@ func TestSupportSaysWhatThingsAre(t *testing.T) {
 	}
 }
 
-// numericsSections returns the titles of NUMERICS.md's sections by number.
-func numericsSections(t *testing.T) map[int]string {
+// companion is the end of the name of an op that goes with another.
+var companion = regexp.MustCompile(`_(double_backward|per_sample_weights_backward|backward|renorm)$`)
+
+type section struct{ title, text string } // of which the title is the first line
+
+// numericsSections returns NUMERICS.md's sections by number.
+func numericsSections(t *testing.T) map[int]section {
 	t.Helper()
-	titles := map[int]string{}
-	for _, m := range regexp.MustCompile(`(?m)^## ((\d+)\. .+)$`).FindAllStringSubmatch(readRoot(t, "NUMERICS.md"), -1) {
-		number, err := strconv.Atoi(m[2])
+	sections := map[int]section{}
+	for _, text := range strings.Split(readRoot(t, "NUMERICS.md"), "\n## ")[1:] {
+		title, _, _ := strings.Cut(text, "\n")
+		before, _, _ := strings.Cut(title, ".")
+		number, err := strconv.Atoi(before)
 		require.NoError(t, err)
-		titles[number] = m[1]
+		sections[number] = section{title, text}
 	}
-	return titles
+	return sections
 }
 
 // anchorOf returns the anchor that GitHub makes of a title.
@@ -173,9 +185,9 @@ func writeOp(t *testing.T, b *strings.Builder, name string, family []plans.Suppo
 	for _, formula := range o.Formulas {
 		fmt.Fprintf(b, "- `%s`\n", formula)
 	}
-	titles, links := numericsSections(t), make([]string, len(o.Numerics))
+	sections, links := numericsSections(t), make([]string, len(o.Numerics))
 	for i, number := range o.Numerics {
-		links[i] = fmt.Sprintf("[%s](NUMERICS.md#%s)", titles[number], anchorOf(titles[number]))
+		links[i] = fmt.Sprintf("[%s](NUMERICS.md#%s)", sections[number].title, anchorOf(sections[number].title))
 	}
 	fmt.Fprintf(b, "\nIts bits: %s\n```\n", strings.Join(links, ", "))
 	for _, member := range family {

@@ -21,7 +21,7 @@ R = (-128, 127)
 def digest(t: torch.Tensor) -> str:
     """SHA-256 of the elements' bits, every NaN the same."""
     t = t.detach().cpu().contiguous()
-    if t.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+    if t.dtype.is_floating_point and t.dtype.itemsize == 1:
         t = t.float()
     if t.is_floating_point():
         t = torch.where(t.isnan(), torch.full_like(t, float("nan")), t)

@@ -109,6 +109,11 @@ func callFile() ([]byte, error) {
 		b.WriteString(s.declaration)
 	}
 	b.WriteString(structConstants)
+	b.WriteString("// vectorBytes are the sizes of registers.\nvar vectorBytes = [...]int{\n")
+	for _, isa := range isas {
+		fmt.Fprintf(&b, "%s: %d,\n", isa.name, isa.bytes)
+	}
+	b.WriteString("}\n\n")
 	b.WriteString("// What quick codes ask for: the length of a run, the bits of scales and of bounds.\nconst (\n")
 	fmt.Fprintf(&b, "quickLength = %d\nsmallestScale = %#x\nlargestScale = %#x\nlargestBound = %#x\n)\n", quickLength, smallestScale, largestScale, largestBound)
 	return format.Source([]byte(b.String()))

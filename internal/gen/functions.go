@@ -61,7 +61,7 @@ func functions(c *build.Context, globals *tables) {
 	row, double := types.Typ[types.Float32], types.Typ[types.Float64]
 	for _, isa := range isas {
 		for _, l := range functionLoops {
-			rowSignature(c, l.name+isa.name, fmt.Sprintf("%s, for n a multiple of %d, not 0", l.doc, functionNumbers[isa]), nil,
+			rowSignature(c, l.name+isa.name, fmt.Sprintf("%s, for n a multiple of %d, not 0", l.doc, functionNumbers(isa)), nil,
 				pointerTo(row, "z"), pointerTo(row, "x"), pointerTo(row, "dy"), pointerTo(types.NewArray(double, erfNumbers), "table"))
 			l.loop(function{kernel: &kernel{c: c, globals: globals, isa: isa, compute: f64, group: either(isa.masks, 2, 1), lanes: isa.bytes / 8}})
 		}
@@ -76,7 +76,7 @@ func (l *functionLoop) loop(f function) {
 	if l.gradient {
 		moving = append(moving, param(c, "dy"))
 	}
-	numbers := functionNumbers[f.isa]
+	numbers := functionNumbers(f.isa)
 	quick := l.quick != nil && (f.isa.masks || !l.wide)
 	if quick && f.isa.masks {
 		f.powers = f.loadPowers()
@@ -120,7 +120,7 @@ func (f function) element(p reg.GPVirtual, from, vector int) operand.Mem {
 
 // exactly does a turn.
 func (l *functionLoop) exactly(f function, z reg.GPVirtual, places []reg.GPVirtual) {
-	for from := 0; from < functionNumbers[f.isa]; from += f.group * f.lanes {
+	for from := 0; from < functionNumbers(f.isa); from += f.group * f.lanes {
 		in := f.inputs(from, places)
 		for i, y := range l.emit(f, in[0], in[1]) {
 			half := f.half()
@@ -130,5 +130,5 @@ func (l *functionLoop) exactly(f function, z reg.GPVirtual, places []reg.GPVirtu
 	}
 }
 
-// functionNumbers is how many a turn of a loop takes.
-var functionNumbers = map[*isa]int{avx512: 16, avx2: 8}
+// functionNumbers is how many a turn of a loop takes: of f32, those of a register.
+func functionNumbers(isa *isa) int { return isa.bytes / f32.size }

@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // ops lists what is generated, one file each. Adding an op is adding an entry:
 // its operands, the types it is made for, and what happens to a vector.
@@ -10,8 +13,8 @@ var ops = []*op{
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, []*storage{code8}), pairs(floatsRead, []*storage{code16, i32}), same(1, floatsRead),
-			rounding(pairs(floatsRead, []*storage{float8Type}))),
+		types: slices.Concat(over("a:b", floats, code8), over("a:b", floatsRead, code16, i32), over("a:a", floatsRead),
+			rounding(over("a:b", floatsRead, float8Type))),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -19,7 +22,7 @@ var ops = []*op{
 		name:   "DynamicQuantize",
 		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
 		params: 2, bounds: true, chooses: true,
-		types: join(pairs([]*storage{f32, f16, bf16}, []*storage{code8}), pairs([]*storage{f32, anyHalf}, []*storage{code16})),
+		types: slices.Concat(over("a:b", []*storage{f32, f16, bf16}, code8), over("a:b", []*storage{f32, anyHalf}, code16)),
 		body:  (*kernel).quantize,
 		quick: (*kernel).quickQuantize,
 	},
@@ -27,14 +30,14 @@ var ops = []*op{
 		name:   "ChooseQParams",
 		doc:    "of each run: scale and zero chosen from the extremes of x",
 		params: 2, bounds: true, chooses: true,
-		types: inputs([]*storage{f32, anyHalf}),
+		types: over("a:", []*storage{f32, anyHalf}),
 	},
 	{
 		name:   "QuantizeBackward",
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floatsRead)),
+		types: withFloat8(over("aa:a", floatsRead)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -44,9 +47,9 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(pairs(codesRead, floatsRead), same(1, floats)),
+		types:  slices.Concat(over("a:b", codesRead, floatsRead...), over("a:a", floats)),
 		// What is done with 16 elements takes no longer than branches between types.
-		onAVX2: join(pairs([]*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead), same(1, floats)),
+		onAVX2: slices.Concat(over("a:b", []*storage{s8, u8, s16, u16, i32, float8Type}, floatsRead...), over("a:a", floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.codeLessZero(0), k.scale()))
 		},
@@ -55,7 +58,7 @@ var ops = []*op{
 		name:   "DequantizeBackwardInput",
 		doc:    "dq[i] = dy[i] * scale",
 		params: 1,
-		types:  same(1, floats),
+		types:  over("a:a", floats),
 		body: func(k *kernel) {
 			k.store(k.mul(k.load(0), k.scale()))
 		},
@@ -64,7 +67,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(third(pairs(floatsRead, codesRead)), same(2, floatsRead)),
+		types: slices.Concat(over("ab:a", floatsRead, codesRead...), over("aa:a", floatsRead)),
 		body: func(k *kernel) {
 			dy := k.load(0)
 			k.accumulate(0, nil, k.mul(dy, k.codeLessZero(1)))
@@ -77,7 +80,7 @@ var ops = []*op{
 		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
 		docF8:  "y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one",
 		params: 2, bounds: true,
-		types: withFloat8(same(1, floats)),
+		types: withFloat8(over("a:a", floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
@@ -91,7 +94,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
 		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: withFloat8(same(2, floatsRead)),
+		types: withFloat8(over("aa:a", floatsRead)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -102,7 +105,7 @@ var ops = []*op{
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, relative: true, sums: 2, group: 2,
-		types: withFloat8(same(2, floatsRead)),
+		types: withFloat8(over("aa:a", floatsRead)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)
@@ -123,7 +126,7 @@ var ops = []*op{
 		name:  "MinMax",
 		doc:   "sum0[i] = min(sum0[i], x[i]); sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1",
 		sums:  2,
-		types: inputs(floats),
+		types: over("a:", floats),
 		held:  heldExtremes,
 		body: func(k *kernel) {
 			x := k.load(0)
@@ -212,40 +215,26 @@ type variant struct {
 	code    *storage   // float8Type where codes are rounded to one, or nil
 }
 
-func join(lists ...[]variant) (all []variant) {
-	for _, l := range lists {
-		all = append(all, l...)
+// over makes a variant for each type of a list, or each pair with one of a second
+// list. The pattern says which the data inputs have and, behind the colon, the output:
+// a is of the first list, b of the second.
+func over(pattern string, first []*storage, second ...*storage) (all []variant) {
+	ins, out, _ := strings.Cut(pattern, ":")
+	if len(second) == 0 {
+		second = []*storage{nil}
 	}
-	return all
-}
-
-// pairs has each type of the input with each of the output.
-func pairs(ins, outs []*storage) (all []variant) {
-	for _, in := range ins {
-		for _, out := range outs {
-			all = append(all, variant{computeOf(in, out), []*storage{in}, out, nil})
+	for _, a := range first {
+		for _, b := range second {
+			of := map[rune]*storage{'a': a, 'b': b}
+			v := variant{compute: computeOf(a, b)}
+			for _, name := range ins {
+				v.in = append(v.in, of[name])
+			}
+			for _, name := range out {
+				v.out = of[name]
+			}
+			all = append(all, v)
 		}
-	}
-	return all
-}
-
-// third turns the outputs of pairs into second inputs, and gives the output
-// the type of the first.
-func third(pairs []variant) (all []variant) {
-	for _, v := range pairs {
-		all = append(all, variant{v.compute, []*storage{v.in[0], v.out}, v.in[0], nil})
-	}
-	return all
-}
-
-// same has one type for all of a number of inputs and the output.
-func same(inputs int, types []*storage) (all []variant) {
-	for _, t := range types {
-		v := variant{computeOf(t), nil, t, nil}
-		for range inputs {
-			v.in = append(v.in, t)
-		}
-		all = append(all, v)
 	}
 	return all
 }
@@ -265,14 +254,6 @@ func withFloat8(whole []variant) (all []variant) {
 	for _, v := range whole {
 		v.code = float8Type
 		all = append(all, v)
-	}
-	return all
-}
-
-// inputs has an input alone.
-func inputs(types []*storage) (all []variant) {
-	for _, t := range types {
-		all = append(all, variant{computeOf(t), []*storage{t}, nil, nil})
 	}
 	return all
 }

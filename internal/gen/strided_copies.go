@@ -8,15 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// everySeconds emits the copies of every second element, by the size of elements.
-func everySeconds(c *build.Context) {
-	for _, size := range []int{1, 2, 4, 8} {
-		everySecond(c, size)
-	}
-}
-
-// everySecond packs two registers into one: each half of it has elements of the same half of both,
-// so that quarters are put in order last.
+// everySecond emits the copies of every second element of a size. It packs two registers into
+// one: each half of it has elements of the same half of both, so that quarters are put in order last.
 func everySecond(c *build.Context, size int) {
 	name := fmt.Sprintf("everySecond%dAVX2", 8*size)
 	beginFunction(c, name, "func(to *byte, from *byte, size int)",
@@ -60,13 +53,7 @@ func everySecond(c *build.Context, size int) {
 	endFunction(c)
 }
 
-// repeats emits the copies of each element, by the size of elements.
-func repeats(c *build.Context) {
-	for _, size := range []int{1, 2, 4, 8} {
-		repeatEach(c, size)
-	}
-}
-
+// repeatEach emits the copies of each element of a size.
 func repeatEach(c *build.Context, size int) {
 	name := fmt.Sprintf("repeatEach%dAVX2", 8*size)
 	beginFunction(c, name, "func(to *byte, from *byte, step int, count int, size int)",

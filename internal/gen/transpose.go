@@ -12,15 +12,13 @@ import (
 // a line of its own.
 const rowsAhead = 5
 
-// transposes emits transpositions of matrices, by the size of elements.
-func transposes(c *build.Context) {
-	for _, size := range []int{1, 2, 4, 8} {
-		t := &transposition{c, size, min(8, 16/size)}
-		t.function()
-		if size < 8 {
-			t.fewRows()
-			t.fewColumns()
-		}
+// transposes emits transpositions of matrices of elements of a size.
+func transposes(c *build.Context, size int) {
+	t := &transposition{c, size, min(8, 16/size)}
+	t.function()
+	if size < 8 {
+		t.fewRows()
+		t.fewColumns()
 	}
 }
 

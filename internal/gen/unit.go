@@ -36,9 +36,18 @@ var units = []unit{
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTransposed, matmulDots, matmulBatches}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
-	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes, everySeconds, repeats}},
+	{"cpu", "transpose", "amd64", []func(c *build.Context){forSizes(transposes), forSizes(everySecond), forSizes(repeatEach)}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups, weightDoubles}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){autodiffLoops}},
+}
+
+// forSizes makes a unit's function of one for elements of some bytes.
+func forSizes(f func(c *build.Context, size int)) func(c *build.Context) {
+	return func(c *build.Context) {
+		for _, size := range []int{1, 2, 4, 8} {
+			f(c, size)
+		}
+	}
 }
 
 // write adds the unit's assembly and declarations to files.

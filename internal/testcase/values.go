@@ -9,18 +9,31 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// floatBits are the float types' numbers as bits, and back.
+var floatBits = map[tensor.DType]struct {
+	of    func(value float64) uint64
+	value func(bits uint64) float64
+}{
+	tensor.F64: {math.Float64bits, math.Float64frombits},
+	tensor.F32: {
+		func(v float64) uint64 { return uint64(math.Float32bits(float32(v))) },
+		func(bits uint64) float64 { return float64(math.Float32frombits(uint32(bits))) },
+	},
+	tensor.F16: {
+		func(v float64) uint64 { return uint64(tensor.ToF16(float32(v))) },
+		func(bits uint64) float64 { return float64(tensor.F16Bits(bits).Float32()) },
+	},
+	tensor.BF16: {
+		func(v float64) uint64 { return uint64(tensor.ToBF16(float32(v))) },
+		func(bits uint64) float64 { return float64(tensor.BF16Bits(bits).Float32()) },
+	},
+}
+
 // Encode appends a value to data as an element of a type; of an 8-bit float,
 // the value is the byte.
 func Encode(data []byte, dtype tensor.DType, value float64) []byte {
-	switch dtype {
-	case tensor.F64:
-		return binary.NativeEndian.AppendUint64(data, math.Float64bits(value))
-	case tensor.F32:
-		return binary.NativeEndian.AppendUint32(data, math.Float32bits(float32(value)))
-	case tensor.F16:
-		return binary.NativeEndian.AppendUint16(data, uint16(tensor.ToF16(float32(value))))
-	case tensor.BF16:
-		return binary.NativeEndian.AppendUint16(data, uint16(tensor.ToBF16(float32(value))))
+	if f, ok := floatBits[dtype]; ok {
+		return appendWhole(data, int64(f.of(value)), dtype.Size())
 	}
 	return appendWhole(data, int64(value), dtype.Size())
 }
@@ -40,28 +53,26 @@ func appendWhole(data []byte, value, size int64) []byte {
 
 // Decode returns the values of compact elements.
 func Decode(data []byte, dtype tensor.DType) (values []float64) {
-	size := int(dtype.Size())
+	value, size := valueOf(dtype), int(dtype.Size())
 	for ; len(data) > 0; data = data[size:] {
-		bits := bitsOf(data[:size])
-		switch dtype {
-		case tensor.F64:
-			values = append(values, math.Float64frombits(bits))
-		case tensor.F32:
-			values = append(values, float64(math.Float32frombits(uint32(bits))))
-		case tensor.F16:
-			values = append(values, float64(tensor.F16Bits(bits).Float32()))
-		case tensor.BF16:
-			values = append(values, float64(tensor.BF16Bits(bits).Float32()))
-		case tensor.U8, tensor.U16:
-			values = append(values, float64(bits))
-		case tensor.F8E4M3, tensor.F8E5M2:
-			values = append(values, float64(tensor.Float8Values(dtype)[bits]))
-		default:
-			shift := 64 - 8*size
-			values = append(values, float64(int64(bits<<shift)>>shift))
-		}
+		values = append(values, value(bitsOf(data[:size])))
 	}
 	return values
+}
+
+// valueOf returns the values of a type's bits.
+func valueOf(dtype tensor.DType) func(bits uint64) float64 {
+	switch shift := 64 - 8*dtype.Size(); {
+	case dtype.IsFloat():
+		return floatBits[dtype].value
+	case dtype.IsFloat8():
+		values := tensor.Float8Values(dtype)
+		return func(bits uint64) float64 { return float64(values[bits]) }
+	case dtype == tensor.U8 || dtype == tensor.U16:
+		return func(bits uint64) float64 { return float64(bits) }
+	default:
+		return func(bits uint64) float64 { return float64(int64(bits<<shift) >> shift) }
+	}
 }
 
 func bitsOf(element []byte) uint64 {

@@ -26,6 +26,7 @@ from ._memory import at_even_addresses
 from ._numbers import scalar_value
 from ._signature import Signature, is_symbolic
 from ._transforms import forward_levels, has_tangent, is_functionalized, is_traced
+from ._vmap import register as register_vmap
 
 OPS: dict[str, Op] = {}
 
@@ -66,6 +67,7 @@ class Op:
             self.name, plan, *self.signature.for_extension()
         )
         self.transform_kernel: Callable[..., Any] | None = None  # the autograd kernel within torch.func
+        self.batched: Callable[..., Any] | None = None  # see _vmap.register
         self.is_linear = False  # in its first argument, by which alone it has derivatives: forward mode may be nested
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
@@ -77,6 +79,7 @@ class Op:
         for key in ("CPU", "CUDA"):
             LIBRARY.impl(self.name, self._kernel(), key)
         torch.library.register_fake(f"isobit::{self.name}", self._fake(), lib=LIBRARY)
+        register_vmap(self, LIBRARY)
         OPS[self.name] = self
 
     def refuse_tangents(self, args: tuple[Any, ...]) -> None:

@@ -19,23 +19,19 @@ if TYPE_CHECKING:
 Dims = tuple[int | None, ...]
 
 
-def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
-    """rule(batch size, in_dims, *args) -> (outputs, their batch dims), or None to loop."""
+def register(op: Op, library: torch.library.Library) -> None:
+    """Gives the op a vmap: op.batched(batch size, in_dims, *args) -> (outputs, their batch dims); where that is None,
+    or answers None, a call for each element of the batch."""
 
     def vmap(info: Any, in_dims: Dims, *args: Any) -> Any:
         args = op.complete(args)
         dims = tuple(in_dims) + (None,) * (len(args) - len(in_dims))
         in_dims = tuple(d if isinstance(a, Tensor) else None for a, d in zip(args, dims, strict=True))
-        done = rule(info.batch_size, in_dims, *args) if rule and args[0] is not None else None  # which the op refuses
+        rule = None if args[0] is None else op.batched  # None is what the op refuses
+        done = rule(info.batch_size, in_dims, *args) if rule else None
         return loop(op, info.batch_size, in_dims, *args) if done is None else done
 
-    torch.library.register_vmap(f"isobit::{op.name}", vmap, lib=_library())
-
-
-def _library() -> torch.library.Library:
-    from ._op import LIBRARY
-
-    return LIBRARY
+    torch.library.register_vmap(f"isobit::{op.name}", vmap, lib=library)
 
 
 def loop(op: Op, size: int, in_dims: Dims, *args: Any) -> Any:
@@ -94,7 +90,7 @@ def vmap_elementwise(op: Op, granularity: Granularity, data: tuple[int, ...]) ->
             return y, 0
         return y, tuple(0 if w else None for w in wanted)
 
-    register(op, rule)
+    op.batched = rule
 
 
 def vmap_fold(op: Op, data: tuple[int, ...], change: Callable[[int, list[Any]], None] | None = None) -> None:
@@ -124,4 +120,4 @@ def vmap_fold(op: Op, data: tuple[int, ...], change: Callable[[int, list[Any]], 
         pairs = [unfold(t) for t in y]
         return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
 
-    register(op, rule)
+    op.batched = rule

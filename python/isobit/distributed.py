@@ -37,7 +37,7 @@ _LETTERS: dict[str, str | Callable[..., str]] = {
         image, grid, "output input grid input grid -> output input grid"
     ),
 }
-# The ops of the quantize family: _of_groups. Other ops are not sharded: their attributes are extents of the whole, as
+# Ops over elements that share a scale: _of_groups. Other ops are not sharded: their attributes are extents of the whole, as
 # affine_grid's, or they sum over columns.
 
 
@@ -72,7 +72,7 @@ def _of_groups(op: Op, granularity: Granularity, args: tuple[Any, ...]) -> str:
 def _letters(op: Op, args: tuple[Any, ...]) -> str:
     rule = _LETTERS.get(op.name, "->")
     for granularity in GRANULARITIES.values():
-        if f"quantize_{granularity.plan}" in op.plan or f"qparams_{granularity.plan}" in op.plan:
+        if f"_{granularity.plan}" in op.plan:
             return _of_groups(op, granularity, args)
     return rule if isinstance(rule, str) else rule(*args[: len(op.signature.inputs)])
 

@@ -88,6 +88,36 @@ def wide(family, width):
     family.add(text, [dy, weight, index, None])
 
 
+def weight_only_embedding_bag(family):
+    """Bags of codes in groups of columns: rows of 5 columns, then rows of several vectors."""
+    codes, points = itertools.cycle(("s8", "u8", "u8")), itertools.cycle(("none", "i32", "f32", "u8", "bf16"))
+    for dtype, mode, (kind, bags) in itertools.product(FLOATS, MODES, BAGS.items()):
+        rng = family.rng()
+        shape, offsets, keys = (9,), stored(bags, "i64"), join(f"offsets=i64[{len(bags)}]", kind)
+        if kind == "rows":
+            shape, offsets, keys = bags, None, ""
+        factors = normal(rng, dtype, shape, 0.1) if mode == "weighted" else None
+        more = f"mode=sum per_sample_weights={dtype}" if mode == "weighted" else f"mode={mode}"
+        given = [stored(rng.integers(-1, 5, shape), "i64"), offsets, factors]
+        text = join(f"indices={spelled('i64', shape)}", keys, more, f"bounds=skip y={dtype} group_size=2")
+        add_bags_of_codes(family, rng, text, (4, 5), 2, next(codes), next(points), given)
+    for dtype, width, mode in itertools.product(("f32", "bf16"), (64, 100), ("sum", "max")):
+        index = integers("i64", (2, 300), 1000 * len(family.cases) + 1, 0, 6)
+        text = f"indices=i64[2,300] mode={mode} y={dtype} group_size=32"
+        add_bags_of_codes(family, family.rng(), text, (6, width), 32, next(codes), next(points), [index, None, None])
+
+
+def add_bags_of_codes(family, rng, text, shape, group_size, code, point, bags):
+    """A case with the scales and zero points of a table of codes drawn beside it."""
+    rows, width = shape
+    groups = (rows, -(-width // group_size))
+    weight = integers(code, shape, 1000 * len(family.cases) + 2, -128 if code == "s8" else 0, 256)
+    scale = stored(rng.uniform(0.001, 0.1, groups), "f32")
+    zero = None if point == "none" else stored(rng.integers(0, 20, groups), point)
+    text = join(f"weight_only_embedding_bag weight={spelled(code, shape)} weight_zero_point={point}", text)
+    family.add(text, [weight, *bags, scale, zero])
+
+
 def equals(family):
     """max of equals, of both zeros, of infinities and of NaN."""
     rows = [[0.0, -0.0, -np.inf, 2], [-0.0, 0.0, -np.inf, np.nan], [-1, -1, np.inf, np.nan], [0.0, 0.0, np.nan, 3]]

@@ -11,6 +11,7 @@ import qparams_cases
 import quantize_cases
 from data import Family
 
+# A new family comes last: the seeds of those before it stay.
 FAMILIES = {
     "quantize": quantize_cases.quantize,
     "dequantize": quantize_cases.dequantize,
@@ -28,6 +29,7 @@ FAMILIES = {
     "matmul": other_cases.matmul,
     "weight_only_linear": other_cases.weight_only_linear,
     "float8": float8_cases.float8,
+    "weight_only_embedding_bag": bag_cases.weight_only_embedding_bag,
 }
 
 

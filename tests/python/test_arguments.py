@@ -101,6 +101,8 @@ def good(name):
             given["dtype"] = None
     given = {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in given.items()}
     parameters = inspect.signature(f).parameters.values()
+    missing = [p.name for p in parameters if p.name not in given and p.default is p.empty]
+    assert not missing, f"give good() values for {missing} of {name}"
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 

@@ -80,7 +80,7 @@ SAMPLES = list(samples())
 
 
 def test_every_op_has_a_sample():
-    assert {name for name, _ in SAMPLES} == set(OPS)
+    assert {name for name, _ in SAMPLES} == set(OPS), "samples() has arguments for each op"
 
 
 DIFFERENTIABLE = {n for n in OPS if not n.endswith(("_backward", "_dynamic")) and not n.startswith("choose")} - {

@@ -10,6 +10,13 @@ from .ops import GRANULARITY
 RANGES = {"s8": (-128, 127), "u8": (0, 255), "s16": (-(2**15), 2**15 - 1), "u16": (0, 2**16 - 1)}
 RANGES["i32"] = (-(2**31), 2**31 - 1)
 
+# What the data of a forward problem are, spelled with their shape or as a type: x computes, code is that of the codes.
+FORWARD = {
+    "quantize": lambda shaped, x, code: [f"x={shaped(x)}", f"q={code}"],
+    "dequantize": lambda shaped, x, code: [f"q={shaped(code)}", f"y={x}"],
+    "fake_quantize": lambda shaped, x, code: [f"x={shaped(x)}"],
+}
+
 
 def granularity_field(d, granularity, shape):
     if granularity == "per_channel":
@@ -50,9 +57,7 @@ def quantized(d):
         fields.append("rounding=reciprocal")
     if backward:
         return fields + gradients(d, stem, x, shape, code, scale, point)
-    if stem == "dequantize":
-        return [*fields, f"q={d.spec(code, shape)}", f"y={x}"]
-    return [*fields, f"x={d.spec(x, shape)}", *([f"q={code}"] if stem == "quantize" else [])]
+    return fields + FORWARD[stem](lambda dtype: d.spec(dtype, shape), x, code)
 
 
 def bounds(d, stem, x, code, point):

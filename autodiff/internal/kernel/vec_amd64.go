@@ -13,7 +13,8 @@ import (
 // internal/gen/vectors.go). Each works on whole vectors and is followed by its Go loop for the rest;
 // both give the same bits.
 
-func hasAVX2() bool { return cpu.Allowed() >= cpu.AVX2 }
+func hasAVX2() bool   { return cpu.Allowed() >= cpu.AVX2 }
+func hasAVX512() bool { return cpu.Allowed() >= cpu.AVX512 }
 
 // runLength is how many elements a call of a loop takes at most: Go's scheduler and collector wait
 // for it, here for less than 100 us.
@@ -29,7 +30,7 @@ func fastBy[T Number](v vector, z, x, y []T, a, b T) int {
 	if !hasAVX2() || len(z) < step || !isFloat[T]() {
 		return 0
 	}
-	wide := cpu.Allowed() >= cpu.AVX512 && len(z) >= 8*step // few elements may be a vector of AVX2 and no other
+	wide := hasAVX512() && len(z) >= 8*step // few elements may be a vector of AVX2 and no other
 	if wide {
 		step *= 2
 	}
@@ -73,7 +74,7 @@ func fastDouble[T any](f functionOf, z, x []T) int {
 	if !hasAVX2() || loop == nil {
 		return 0
 	}
-	if cpu.Allowed() == cpu.AVX512 {
+	if hasAVX512() {
 		loop, n = doubleLoops[f][1], len(z)&^7
 	}
 	for at := 0; at < n; at += runLength {
@@ -86,7 +87,7 @@ func fastDouble[T any](f functionOf, z, x []T) int {
 // that a block may lie on the stack.
 func fastErfs(z, x *detmath.Numbers, n int) bool {
 	n = (n + 7) &^ 7
-	if cpu.Allowed() == cpu.AVX512 {
+	if hasAVX512() {
 		erfAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
 	} else if hasAVX2() {
 		erfAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
@@ -97,7 +98,7 @@ func fastErfs(z, x *detmath.Numbers, n int) bool {
 // fastExps does so with exp.
 func fastExps(z, x *detmath.Numbers, n int) bool {
 	n = (n + 7) &^ 7
-	if cpu.Allowed() == cpu.AVX512 {
+	if hasAVX512() {
 		expAVX512F64(&z[0], &x[0], &detmath.ErfNumbers, n)
 	} else if hasAVX2() {
 		expAVX2F64(&z[0], &x[0], &detmath.ErfNumbers, n)
@@ -110,12 +111,11 @@ func fastFunction[T any](f functionOf, z, x, dy []T) int {
 	if !is32[T]() {
 		return fastDouble(f, z, x)
 	}
-	n, isa := len(z)&^7, cpu.Allowed()
-	if isa < cpu.AVX2 || n == 0 {
+	n, wide := len(z)&^7, 0
+	if !hasAVX2() || n == 0 {
 		return 0
 	}
-	wide := 0
-	if isa == cpu.AVX512 {
+	if hasAVX512() {
 		wide = n &^ 15
 	}
 	for at := 0; at < n; {
@@ -185,7 +185,7 @@ func fastPowers(z, x, y []float64, usual []int64) {
 	n := len(z) &^ 15
 	switch {
 	case !hasAVX2() || n == 0:
-	case cpu.Allowed() == cpu.AVX512:
+	case hasAVX512():
 		powAVX512(&z[0], &x[0], &y[0], &usual[0], n)
 	default:
 		powAVX2(&z[0], &x[0], &y[0], &usual[0], n)
@@ -199,7 +199,7 @@ func fastAdam[T Float](o *Adam[T], p, g, m, v []T) int {
 		return 0
 	}
 	f32, f64 := adamAVX2F32, adamAVX2F64
-	if cpu.Allowed() == cpu.AVX512 && len(p) >= 2*lanes {
+	if hasAVX512() && len(p) >= 2*lanes {
 		f32, f64, lanes = adamAVX512F32, adamAVX512F64, 2*lanes
 	}
 	n := len(p) &^ (lanes - 1)
@@ -234,7 +234,7 @@ func fastWeightTaps[T Float](chains, x, dy []T, at *[weightTapCount]int, width, 
 
 // fastPanel is how many columns fastConvolve takes at a time: ask once, since a cap may change.
 func fastPanel() int {
-	if cpu.Allowed() == cpu.AVX512 {
+	if hasAVX512() {
 		return convolvePanel
 	}
 	return convolvePanel / 2

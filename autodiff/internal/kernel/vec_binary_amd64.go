@@ -2,11 +2,7 @@
 
 package kernel
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/cpu"
-)
+import "unsafe"
 
 // Assembly loops of arithmetic and comparisons, for vec_amd64.go.
 
@@ -43,7 +39,7 @@ func fastArithmetic[T Number](of arithmetic, z []T, x, y *T, xNumber, yNumber bo
 	if !hasAVX2() || len(z) < step {
 		return 0
 	}
-	if cpu.Allowed() >= cpu.AVX512 && len(z) >= 8*step { // see fastBy
+	if hasAVX512() && len(z) >= 8*step { // see fastBy
 		step, wide = 2*step, 1
 	}
 	xStep, yStep := size, size
@@ -88,7 +84,7 @@ func fastCompare[T Number | uint8](of comparison, kind int, not bool, z []uint8,
 	if !hasAVX2() {
 		return 0
 	}
-	if cpu.Allowed() == cpu.AVX512 {
+	if hasAVX512() {
 		wide = n &^ 63
 	}
 	xStep, yStep := min(len(x)-1, 1), min(len(y)-1, 1)

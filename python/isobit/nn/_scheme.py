@@ -23,15 +23,13 @@ from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
 from ..ops import qparams as _qparams
 from ..ops import quantize as _quantize
-from ..ops._granularity import FLOAT8
+from ..ops._granularity import FLOAT8, GRANULARITIES
 from ._grouping import Grouping
-
-_NAMES = ("per_tensor", "per_channel", "per_token", "per_channel_group", "per_block")
 
 
 def _function(module: Any, name: str) -> dict[str, Callable[..., Tensor]]:
     """isobit's function of each grouping."""
-    return {n: getattr(_per_block if n == "per_block" else module, name.format(n)) for n in _NAMES}
+    return {n: getattr(_per_block if n == "per_block" else module, name.format(n)) for n in GRANULARITIES}
 
 
 _FAKE_QUANTIZE = _function(_fake_quantize, "fake_quantize_{}_affine")

@@ -62,7 +62,7 @@ GRANULARITIES = {
 _INTEGERS = [dtype for dtype, code, bits, _ in DTYPES if code <= 1 and bits > 4]
 
 # 8-bit float codes, by the plans' names.
-FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+FLOAT8 = {dtype: name for dtype, _, _, name in DTYPES if name.startswith("f8")}
 
 
 _LAZY = (UninitializedBuffer, UninitializedParameter)  # torch's is_lazy is an op to dynamo
@@ -89,7 +89,8 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
     if dtype is None:
         return "int"
     if not is_float8(dtype):
-        wanted = "None, torch.float8_e4m3fn or torch.float8_e5m2"
+        *some, last = map(str, (None, *FLOAT8))
+        wanted = f"{', '.join(some)} or {last}"
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"{op}: code_dtype must be {wanted}, not {spell(dtype)}")
         raise ArgumentError(f"{op}: code_dtype is {dtype}; want {wanted}")

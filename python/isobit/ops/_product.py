@@ -17,7 +17,7 @@ from .._gradient import asked, no_forward_mode, none_for_none, rounded, save_for
 from .._known import is_true
 from .._op import Op
 from .._transforms import is_traced, wants_gradient
-from .._vmap import Dims, front, register
+from .._vmap import Dims, front
 
 OP = Op(
     "matmul(Tensor input, Tensor other, Tensor? bias) -> Tensor",
@@ -105,7 +105,7 @@ def _vmap(size: int, in_dims: Dims, input: Tensor, other: Tensor, bias: Tensor |
 
 
 OP.differentiable(_setup_product, _backward, _jvp, again=True)
-register(OP, _vmap)
+OP.batched = _vmap
 _direct, _transposed = OP.direct, OP.transposed
 
 

@@ -16,7 +16,7 @@ from .._jagged import is_jagged, of_values
 from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
-from .._vmap import Dims, front, register
+from .._vmap import Dims, front
 from ._sparse import check_unmapped, coalesced, distinct
 
 _FORWARD = Op(
@@ -93,11 +93,11 @@ _FORWARD.linear(_adjoint)
 _BACKWARD.linear(_adjoint_of_gradient)
 
 
-def _vmap_renorm(info: Any, in_dims: Dims, weight: Tensor, indices: Tensor, *numbers: float) -> Any:
+def _vmap_renorm(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *numbers: float) -> Any:
     """Each weight of a batch by its indices: a common one would be written for all of them."""
     if in_dims[0] is None:
         raise RuntimeError("embedding_renorm_: vmap over indices cannot write a weight that has no batch of its own")
-    for i in range(info.batch_size):
+    for i in range(size):
         of = indices if in_dims[1] is None else indices.select(in_dims[1], i)
         _RENORM.raw(weight.select(in_dims[0], i), of, *numbers)
     return None, None
@@ -129,9 +129,7 @@ def _counted_renorm(keys: torch._C.DispatchKeySet, weight: Tensor, *rest: Any) -
     torch.autograd.graph.increment_version(weight)
 
 
-register(_FORWARD, _vmap_forward)
-register(_BACKWARD)
-torch.library.register_vmap("isobit::embedding_renorm_", _vmap_renorm, lib=LIBRARY)
+_FORWARD.batched, _RENORM.batched = _vmap_forward, _vmap_renorm
 LIBRARY.impl("embedding_renorm_", _autograd_renorm, "Autograd", with_keyset=True)
 LIBRARY.impl("embedding_renorm_", _counted_renorm, "ADInplaceOrView", with_keyset=True)
 

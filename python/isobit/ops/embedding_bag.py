@@ -13,7 +13,6 @@ from .._checks import check_dense, spell
 from .._errors import ArgumentError
 from .._jagged import is_jagged
 from .._op import Op
-from .._vmap import register
 from ._sparse import check_unmapped, coalesced, distinct
 from .embedding import padding_row, renorm_before
 
@@ -102,8 +101,6 @@ _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag call
 _FORWARD.differentiable(_setup, _backward)
 for _op in (_BACKWARD, _WEIGHTS_BACKWARD):
     _op.not_differentiable()
-for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
-    register(_op)
 
 _fast, _direct = _FORWARD.fast, _FORWARD.direct
 

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from .._checks import MAX_DIMS, check_dense, spell
 from .._errors import ArgumentError
 from .._op import Op
-from .._vmap import Dims, front, is_of_rank, register
+from .._vmap import Dims, front, is_of_rank
 from ._code_range import RANGES, check_code_dtype, code_range
 from ._granularity import GRANULARITIES
 
@@ -65,7 +65,7 @@ def _vmap(op: Op, name: str) -> None:
             attributes = ([1, *attributes[0]], *attributes[1:])
         return op.raw(folded, *attributes), tuple(0 if o.wanted(attributes) else None for o in op.signature.outputs)
 
-    register(op, rule)
+    op.batched = rule
 
 
 _OPS = {name: _define(name) for name in _GROUPINGS}

@@ -16,7 +16,7 @@ from .._gradient import asked, no_forward_mode, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
 from .._transforms import check_function, is_traced, wants_derivative
-from .._vmap import Dims, front, register
+from .._vmap import Dims, front
 from ._product import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
 from .quantize_dynamic import quantize_per_token_dynamic
@@ -44,7 +44,7 @@ def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> A
     return y.unflatten(0, (size, x.shape[1])), 0
 
 
-register(_CODES, _vmap)
+_CODES.batched = _vmap
 
 
 def check_tensors(op: str, **named: Any) -> None:

@@ -15,7 +15,6 @@ from .._errors import ArgumentError
 from .._jagged import is_jagged
 from .._op import Op
 from .._transforms import wants_derivative
-from .._vmap import register
 from ._code_range import code_range
 from .dequantize import weights
 from .embedding import padding_row
@@ -33,7 +32,6 @@ _OP = Op(
 )
 _OP.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
 _OP.not_differentiable("isobit::{} has no derivative itself; isobit." + _NAME + " has")
-register(_OP)
 _fast = _OP.fast
 
 
