@@ -99,7 +99,8 @@ const smallestPage = 1 << 12
 // takes reports whether a kernel takes all groups of codes.
 func (b *codeBags) takes(m *EmbeddingSums) bool {
 	c, columns := &m.Codes, m.Column+m.Columns
-	parameters := c.Scale.DType == tensor.F32 && (c.Zero.P == nil || c.Zero.DType == tensor.I32)
+	// A row's zero point is found by where its scale is.
+	parameters := c.Scale.DType == tensor.F32 && (c.Zero.P == nil || c.Zero.DType == tensor.I32 && c.Zero.RowStride == c.Scale.RowStride)
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage

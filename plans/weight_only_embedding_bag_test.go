@@ -82,8 +82,9 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 		0x7fffffff, 0xffffffff, 0x7f800001, 0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff,
 		0x3f808000, 0x3f818000, 0x3fffffff, 0x477fefff, 0x477ff000, 0x33000000, 0x33800001, 0x00000001, 0x007fffff,
 		0x00800000, 0x80800001, 0x6e7fffff, 0xee7f8001, 0x6e800000, 0xbf808000, 0xbc018080, 0x3dcccccd,
+		0x387fffff, 0x38800000, 0x427fffff, 0x42800000, 0x337fffff, 0x3f80007f, 0x3f800fff, 0x3f801000, 0x3f803000, 0x3fffff81,
 	}
-	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 30, math.MinInt32, math.MaxInt32, 100}
+	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 30, math.MinInt32, math.MaxInt32, 100, 511, -512}
 	factors := []uint32{0x3f803f80, 0x7f807f80, 0x3c003c00, 0x80008000, 0x7c007c00, 0x7fc17fc1}
 	n := len(bits)
 	for _, y := range []string{"bf16", "f16", "f32"} {
@@ -91,13 +92,17 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 			"", " weight_zero_point=i32", " weight_zero_point=i32 per_sample_weights=" + y,
 			" weight_scale=bf16 weight_zero_point=f32", " weight_scale=bf16 weight_zero_point=i64 per_sample_weights=" + y,
 		} {
-			for _, columns := range []int{3, 35} {
-				text := fmt.Sprintf("weight_only_embedding_bag weight=s8[%d,%d] indices=i64[%d,2] group_size=35 mode=sum y=%s%s", n, columns, n, y, more)
+			for _, size := range []struct {
+				codes         string
+				columns, each int // rows of a bag
+			}{{"s8", 3, 2}, {"s8", 35, 2}, {"s8", 35, 1}, {"s4", 64, 1}, {"s4", 64, 2}, {"u4", 70, 2}} {
+				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[%d,%d] indices=i64[%d,%d] group_size=70 mode=sum y=%s%s",
+					size.codes, n, size.columns, n, size.each, y, more)
 				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
 				require.NoError(t, err)
 				for i, b := range bits {
 					zero := int64(zeros[i%len(zeros)])
-					binary.NativeEndian.PutUint64(c.Arg("indices").Before[16*i:], uint64(i))
+					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*size.each*i:], uint64(i))
 					if strings.Contains(more, "scale=bf16") {
 						binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*i:], uint16(b>>16))
 					} else {
@@ -112,9 +117,43 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], bits[n-1-i])
 					}
 					if strings.Contains(more, "per_sample_weights") {
-						binary.NativeEndian.PutUint32(c.Arg("per_sample_weights").Before[4*i:], factors[i%len(factors)])
+						factor := factors[i%len(factors)]
+						for j := range size.each {
+							if y == "f32" {
+								binary.NativeEndian.PutUint32(c.Arg("per_sample_weights").Before[4*(size.each*i+j):], factor)
+							} else {
+								binary.NativeEndian.PutUint16(c.Arg("per_sample_weights").Before[2*(size.each*i+j):], uint16(factor>>(16*j)))
+							}
+						}
 					}
 				}
+				want := defined(t, c)
+				for _, row := range rowsFor(c) {
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+				}
+			}
+		}
+	}
+}
+
+// Bags of rows that fused steps take, up to one in any place.
+func TestBagsOfCodesLeaveFusedSteps(t *testing.T) {
+	scales := map[string]uint32{"bf16": 0x6e800000, "f16": 0x387fffff}
+	for _, codes := range []string{"u8", "s4"} {
+		for y, other := range scales {
+			for _, more := range []string{"", " per_sample_weights=" + y} {
+				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[40,70] indices=i64[40,40] group_size=70 weight_zero_point=i32 mode=sum y=%s%s", codes, y, more)
+				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+				require.NoError(t, err)
+				for row := range 40 {
+					binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*row:], math.Float32bits(0.1+float32(row)))
+					binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*row:], uint32(row%8))
+					for bag := range 40 {
+						binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*(40*bag+row):], uint64(1+(row+bag)%39))
+					}
+					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*(40*row+row):], 0)
+				}
+				binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before, other)
 				want := defined(t, c)
 				for _, row := range rowsFor(c) {
 					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)

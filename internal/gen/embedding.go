@@ -32,8 +32,10 @@ type rowSum struct {
 	codes    *storage // of rows; nil: they are of the results' type
 	centred  bool     // the codes' zero points are 0
 	terms    *storage // which terms are rounded to; nil: they are of the compute type
-	fused    bool     // those of bf16 are rounded by fused steps
+	fused    bool     // ... by fused steps
 	takesFew bool     // also columns that are less than a vector, where there are no masks
+
+	scales reg.GPVirtual // where rows have them, or nil: a parameter says it
 
 	rows, stride, begin, end, next, sources, to, columns reg.GPVirtual
 

@@ -32,6 +32,10 @@ func (s *rowSum) codesFunction() {
 		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
 		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
+	if !s.isa.masks { // each row reads scales, of few a register has positions
+		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
+		s.c.SUBQ(s.scales, s.param("zero"))
+	}
 	s.lists()
 	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
 }
@@ -47,12 +51,11 @@ func (s *rowSum) rowBytes(columns int) int {
 	return columns * s.codes.size
 }
 
-// addCodes emits the addition of rows: begin what comes first for each, and add what is done with each term, by a factor
-// perhaps.
-func (s *rowSum) addCodes(begin func(at, row reg.GPVirtual), add func(term any, v int), factor reg.VecVirtual) {
+// addCodes emits the addition of rows to sums: begin what comes first for each, and add what is done with each term, where it
+// is weighted times a factor.
+func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func(term any, v int), weighted bool) {
 	scale, zero := s.vector(), s.vector()
-	s.fused = s.terms == bf16 && !s.isa.masks
-	defer func() { s.fused = false }()
+	loops := s.rowLoops()
 	addTerm := func(v int, from memory) {
 		term := s.loadCodes(from)
 		if !s.centred {
@@ -60,31 +63,67 @@ func (s *rowSum) addCodes(begin func(at, row reg.GPVirtual), add func(term any, 
 		}
 		s.emit("VMULPS", scale, term, term)
 		if s.terms != nil {
-			s.roundTerm(term)
+			term = s.roundTerm(term)
 		}
 		add(term, v)
 	}
-	s.eachRow(func(at, row reg.GPVirtual) {
-		begin(at, row)
-		s.parameters(at, scale, zero)
-		if s.fused {
-			s.setAside(scale, zero, func() {
-				for v := range s.group {
-					addTerm(v, s.vectorOf(row, v))
+	rows := func() {
+		loops(func(at, row reg.GPVirtual) {
+			begin(at, row)
+			s.parameters(operand.Mem{Base: at}, scale, zero)
+		}, addTerm)
+	}
+	// Of few columns it takes as long to ask whether fused steps take a row as these save.
+	few := s.terms == f16 && (s.group <= 2 || s.group == 4 && !weighted)
+	if s.terms == nil || s.isa.masks || few {
+		rows()
+		return
+	}
+	other, done := s.newLabel("other"), s.newLabel("done")
+	take, ready := addTerm, func() {}
+	if s.hasValues() {
+		values := rowValues{s.vector(), s.vector()}
+		ready = func() { s.setValues(values, scale, zero) }
+		take = func(v int, from memory) {
+			if v%4 == 0 {
+				row := from.Index.(reg.GPVirtual)
+				for i, term := range s.lookUp(values, from, s.vectorOf(row, v+2)) {
+					add(term, v+i)
 				}
-				for _, r := range []reg.VecVirtual{scale, factor} {
-					s.emit("VXORPS", r, r, r)
-				}
-			})
+			}
 		}
-	}, addTerm)
+	}
+	s.fused = true
+	loops(func(at, row reg.GPVirtual) {
+		s.parameters(operand.Mem{Base: at}, scale, zero)
+		s.jumpUnlessFused(scale, zero, other)
+		begin(at, row)
+		ready()
+	}, take)
+	s.fused = false
+	if s.hasValues() {
+		s.inColumnOrder(sum)
+	}
+	s.c.Label(done)
+	centred, terms := s.centred, s.terms
+	s.rarely(func() { // the other rows, too: which of them fused steps take is hard to predict then
+		s.centred, s.terms = centred, terms
+		s.c.Label(other)
+		if s.hasValues() {
+			s.inColumnOrder(sum)
+		}
+		rows()
+		s.c.JMP(operand.LabelRef(done))
+		s.centred, s.terms = false, nil
+	})
 }
 
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. With
 // masks a loop serves rows without factors, and without zero points, too: rounding takes longer.
 func (s *rowSum) roundedRows(sum value, summed string) {
-	c, rounded := s.c, s.newLabel("rounded")
+	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
 	branch(c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), c.JNE, rounded)
+	c.Label(whole)
 	s.rarely(func() {
 		c.Label(rounded)
 		for _, n := range narrower {
@@ -93,6 +132,9 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 				if s.isa.masks {
 					s.addRows(sum, n.to)
 				} else {
+					if s.group > 2 { // of less the question takes longer
+						s.jumpIfSingle(whole)
+					}
 					s.addAll(sum, n.to, summed)
 				}
 				s.terms = nil
@@ -105,19 +147,35 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 	})
 }
 
-// roundTerm rounds a vector to the type of terms. Of bf16 NaNs stay, as parameters sees to; fused steps add 1.5*2^16 times
-// the term's power of two, whose last place is that of a bf16, and subtract it.
-func (s *rowSum) roundTerm(x reg.VecVirtual) {
+// jumpIfSingle jumps where a result is rounded like its only term, unless that becomes -0, which no sum is.
+func (s *rowSum) jumpIfSingle(whole string) {
+	c, second, bits, more := s.c, s.c.GP64(), s.c.GP32(), s.newLabel("more")
+	c.LEAQ(operand.Mem{Base: s.begin, Disp: 8}, second)
+	branch(c.CMPQ, second, s.end, c.JNE, more)
+	branch(c.CMPQ, s.param("factors"), operand.U32(0), c.JNE, more)
+	branch(c.TESTQ, operand.U32(sumWide), s.param("mode"), c.JNE, more)
+	c.MOVL(s.parameter("scale", operand.Mem{Base: s.begin}), bits)
+	s.compare32(bits, powerOfTwo(roundings[s.terms].smallest), powerOfTwo(127))
+	c.JCS(operand.LabelRef(whole))
+	c.Label(more)
+}
+
+// roundTerm returns a vector rounded to the type of terms. Of bf16 NaNs stay, as parameters sees to. Of x less 2^16 x, or 2^13 x
+// of f16, an f32 keeps what is a multiple of the last place that x has in this type, to nearest. 2^16 x is such a multiple,
+// even where x lies between two of these. So the difference plus 2^16 x is x, rounded; where the difference is so small that
+// it keeps one place more, x rounds to a power of two either way.
+func (s *rowSum) roundTerm(x reg.VecVirtual) reg.VecVirtual {
 	r := s.vector()
 	switch {
+	case s.fused:
+		power := float32(int(1) << (24 - roundings[s.terms].significant))
+		s.emit("VMULPS", s.constant(math.Float32bits(1-power)), x, r)
+		s.emit("VFMADD231PS", s.constant(math.Float32bits(power)), x, r)
+		return r
 	case s.terms == f16:
 		narrow := s.half()
 		s.emit("VCVTPS2PH", nearestEven, x, narrow)
 		s.emit("VCVTPH2PS", narrow, x)
-	case s.fused:
-		s.emit("VANDPS", s.constant(exponent), x, r)
-		s.emit("VFMADD231PS", s.constant(math.Float32bits(3<<15)), r, x)
-		s.emit("VFNMADD231PS", s.constant(math.Float32bits(3<<15)), r, x)
 	default:
 		s.emit("VPSRLD", 16, x, r)
 		s.emit(s.bits("VPAND"), s.constant(uint32(1)), r, r)
@@ -125,42 +183,41 @@ func (s *rowSum) roundTerm(x reg.VecVirtual) {
 		s.emit("VPADDD", r, x, x)
 		s.emit(s.bits("VPAND"), s.constant(upperHalf), x, x)
 	}
+	return x
 }
 
-// What fused steps take: scales that are normal numbers, so that terms are normal or 0, and below 2^94, and zero points
-// below 2^15, so that neither terms nor what is added to them become infinite.
-const (
-	exponent   = uint32(0x7f800000)
-	fusedScale = 220 // powers of two from the least normal one on
-	fusedZero  = 127 + 15
-)
+// roundings are types of terms: how many bits are significant, from which scale on no term but 0 becomes 0, and what fused
+// steps take. Their scales are normal numbers of the type, so that terms are, or 0, and they and zero points are below powers
+// of two, so that neither terms nor what is added to them become infinite.
+var roundings = map[*storage]struct {
+	significant, smallest int
+	least, scale, zero    int // powers of two
+}{
+	bf16: {significant: 8, smallest: -126, least: -126, scale: 94, zero: 15},
+	f16:  {significant: 11, smallest: -24, least: -14, scale: 6, zero: 9},
+}
 
-// setAside emits the addition of a row that fused steps do not take: what they add to it is 0.
-func (s *rowSum) setAside(scale, zero reg.VecVirtual, addRow func()) {
-	c, power, other, done := s.c, s.c.GP64(), s.newLabel("other"), s.newLabel("done")
-	powerOf := func(x reg.VecVirtual) {
-		c.VMOVD(x.AsX(), power.As32())
-		c.ADDL(power.As32(), power.As32())
-		c.SHRL(operand.Imm(24), power.As32())
-	}
-	powerOf(scale)
-	c.DECL(power.As32())
-	branch(c.CMPL, power.As32(), operand.U32(fusedScale), c.JCC, other)
+// jumpUnlessFused jumps where fused steps do not take a row, or its scale is negative.
+func (s *rowSum) jumpUnlessFused(scale, zero reg.VecVirtual, other string) {
+	c, bits, r := s.c, s.c.GP32(), roundings[s.terms]
+	c.VMOVD(scale.AsX(), bits)
+	s.compare32(bits, powerOfTwo(r.least), powerOfTwo(r.scale))
+	c.JCC(operand.LabelRef(other))
 	if !s.centred {
-		powerOf(zero)
-		branch(c.CMPL, power.As32(), operand.U32(fusedZero), c.JCC, other)
+		c.VMOVD(zero.AsX(), bits)
+		c.ADDL(bits, bits) // without the sign
+		branch(c.CMPL, bits, operand.U32(2*powerOfTwo(r.zero)), c.JCC, other)
 	}
-	c.Label(done)
-	centred, terms := s.centred, s.terms
-	s.rarely(func() {
-		s.centred, s.terms = centred, terms
-		c.Label(other)
-		s.quietScale(scale)
-		addRow()
-		c.JMP(operand.LabelRef(done))
-		s.centred, s.terms = false, nil
-	})
 }
+
+// compare32 compares a number with others: it is below where it is between them.
+func (s *rowSum) compare32(number reg.GPVirtual, least, end uint32) {
+	s.c.SUBL(operand.U32(least), number)
+	s.c.CMPL(number, operand.U32(end-least))
+}
+
+// powerOfTwo is one's f32.
+func powerOfTwo(n int) uint32 { return uint32(n+127) << 23 }
 
 // quietScale makes a NaN the one whose upper half rounding leaves a NaN.
 func (s *rowSum) quietScale(scale reg.VecVirtual) {
@@ -183,28 +240,41 @@ func (s *rowSum) parameter(name string, row operand.Op) operand.Mem {
 	at := s.c.GP64()
 	s.c.MOVQ(row, at)
 	s.c.IMULQ(s.param(name+"Row"), at)
+	if s.scales != nil {
+		return operand.Mem{Base: s.scales, Index: at, Scale: 1}
+	}
 	s.c.ADDQ(s.param(name), at)
 	return operand.Mem{Base: at}
 }
 
-// parameters loads those of a row.
-func (s *rowSum) parameters(at reg.GPVirtual, scale, zero reg.VecVirtual) {
-	row := operand.Mem{Base: at}
-	s.emit(s.broadcast(), memory{s.parameter("scale", row)}, scale)
+// zeroOf returns where the zero point of a row is, whose scale is at a place: without masks as far from it as that of any row.
+func (s *rowSum) zeroOf(scale operand.Mem, row operand.Op) operand.Mem {
+	if s.scales == nil {
+		return s.parameter("zero", row)
+	}
+	s.c.ADDQ(s.param("zero"), scale.Index)
+	return scale
+}
+
+// parameters loads those of the row at a position.
+func (s *rowSum) parameters(row operand.Mem, scale, zero reg.VecVirtual) {
+	at := s.parameter("scale", row)
+	s.emit(s.broadcast(), memory{at}, scale)
 	if s.terms == bf16 && !s.fused {
 		s.quietScale(scale)
 	}
 	if !s.centred {
-		s.emit("VPBROADCASTD", memory{s.parameter("zero", row)}, zero)
+		s.emit("VPBROADCASTD", memory{s.zeroOf(at, row)}, zero)
 		s.emit("VCVTDQ2PS", zero, zero)
 	}
 }
 
 // askParameters asks for the lines that have those of a row.
 func (s *rowSum) askParameters(row reg.GPVirtual) {
-	s.c.PREFETCHT0(s.parameter("scale", row))
+	at := s.parameter("scale", row)
+	s.c.PREFETCHT0(at)
 	if !s.centred {
-		s.c.PREFETCHT0(s.parameter("zero", row))
+		s.c.PREFETCHT0(s.zeroOf(at, row))
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *rowSum) addAll(sum value, factors *storage, summed string) {
 			c.JMP(operand.LabelRef(summed))
 		})
 	}
-	if s.terms == nil && !s.isa.masks { // beside what rounding takes zero points cost little
+	if !s.isa.masks {
 		s.addCentred(sum, factors, summed)
 	}
 	s.addRows(sum, factors)
@@ -102,7 +102,7 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 		s.emit(s.ps("VADD"), term, sum[v], sum[v])
 	}
 	if s.codes != nil {
-		s.addCodes(begin, add, factor)
+		s.addCodes(sum, begin, add, factors != nil)
 		return
 	}
 	s.eachRow(begin, func(v int, from memory) {
@@ -126,10 +126,15 @@ func (s *rowSum) term(from memory) any {
 }
 
 // eachRow emits the loops over the rows of a result, one at least: begin what
-// comes first for each, and take what is done with each vector. Between them the
-// first loop asks for the lines of a later row; where no later one is known, the
-// second goes on without.
+// comes first for each, and take what is done with each vector.
 func (s *rowSum) eachRow(begin func(at, row reg.GPVirtual), take func(v int, from memory)) {
+	s.rowLoops()(begin, take)
+}
+
+// rowLoops goes to the first row of a result, and returns what emits the loops over
+// the rows from one on. The first loop asks for the lines of a later row; where no
+// later one is known, the second goes on without.
+func (s *rowSum) rowLoops() func(begin func(at, row reg.GPVirtual), take func(v int, from memory)) {
 	c, bytes := s.c, s.rowBytes(s.lanes) // of a vector
 	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	early := 8 * s.rowsEarly(s.group*bytes/64)
@@ -138,40 +143,42 @@ func (s *rowSum) eachRow(begin func(at, row reg.GPVirtual), take func(v int, fro
 	c.SUBQ(operand.U32(early), stop)
 	c.CMPQ(stop, s.end)
 	c.CMOVQGT(s.end, stop)
-	for _, asks := range []bool{true, false} {
-		loop, done, until, times := s.newLabel("row"), s.newLabel("rows"), s.end, s.exits()
-		if asks {
-			until, times = stop, 1
-		}
-		branch(c.CMPQ, at, until, c.JGE, done)
-		c.Label(loop)
-		for i := range times {
-			if i > 0 {
-				branch(c.CMPQ, at, until, c.JGE, done)
-			}
+	return func(begin func(at, row reg.GPVirtual), take func(v int, from memory)) {
+		for _, asks := range []bool{true, false} {
+			loop, done, until, times := s.newLabel("row"), s.newLabel("rows"), s.end, s.exits()
 			if asks {
-				c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
-				if s.codes != nil {
-					s.askParameters(later)
-				}
-				c.IMULQ(s.stride, later)
+				until, times = stop, 1
 			}
-			c.MOVQ(operand.Mem{Base: at}, row)
-			c.IMULQ(s.stride, row)
-			begin(at, row)
-			for v := range s.group {
-				take(v, s.vectorOf(row, v))
-				if ask := s.vectorOf(later, v); asks && v*bytes%64 == 0 {
-					if v >= s.fixed() { // the line that a row ends in
-						ask.Disp = s.group*bytes - 1
+			branch(c.CMPQ, at, until, c.JGE, done)
+			c.Label(loop)
+			for i := range times {
+				if i > 0 {
+					branch(c.CMPQ, at, until, c.JGE, done)
+				}
+				if asks {
+					c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
+					if s.codes != nil {
+						s.askParameters(later)
 					}
-					c.PREFETCHT0(ask.Mem)
+					c.IMULQ(s.stride, later)
 				}
+				c.MOVQ(operand.Mem{Base: at}, row)
+				c.IMULQ(s.stride, row)
+				begin(at, row)
+				for v := range s.group {
+					take(v, s.vectorOf(row, v))
+					if ask := s.vectorOf(later, v); asks && v*bytes%64 == 0 {
+						if v >= s.fixed() { // the line that a row ends in
+							ask.Disp = s.group*bytes - 1
+						}
+						c.PREFETCHT0(ask.Mem)
+					}
+				}
+				c.ADDQ(operand.Imm(8), at)
 			}
-			c.ADDQ(operand.Imm(8), at)
+			branch(c.CMPQ, at, until, c.JLT, loop)
+			c.Label(done)
 		}
-		branch(c.CMPQ, at, until, c.JLT, loop)
-		c.Label(done)
 	}
 }
 
@@ -200,7 +207,7 @@ func (s *rowSum) rowsEarly(lines int) int {
 	switch {
 	case lines > 8:
 		return 4
-	case s.codes != nil: // which are fewer lines, sooner added
+	case s.codes != nil && s.isa.masks: // which are fewer lines, sooner added
 		return 48
 	}
 	return 16
