@@ -11,6 +11,8 @@ from torch.autograd import forward_ad
 from torch.autograd.function import BackwardCFunction
 from torch.compiler import is_dynamo_compiling
 
+from ._transforms import forward_levels
+
 
 def save_values(ctx: Any, *values: Any) -> None:
     """Saves tensors, and Python numbers that stand for tensors, for `saved_values` in the backward."""
@@ -33,7 +35,7 @@ def saved_values(ctx: Any) -> Sequence[Any]:
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
     """ctx.save_for_forward, only where there may be dual tensors, since it is slow. The jvp then has None for an absent
     tangent, not zeros, whose products with infinities are NaN; the backward wants `none_for_none`."""
-    if forward_ad._current_level >= 0:
+    if forward_ad._current_level >= 0 or (torch._C._are_functorch_transforms_active() and forward_levels()):
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from ._checks import is_numpy_number, spell
 from ._errors import ArgumentError
-from ._signature import NUMBER_AS_FLOAT
+from ._signature import NUMBER_AS_FLOAT, NUMBER_AS_IS
 
 
 def scalar_value(named: str, kind: int, value: Any) -> Any:
     """What the tensor that stands for a number will hold: a float where its kind says so. Other values stay as they are."""
     number = _of_numpy(named, value) if is_numpy_number(value) else value
+    if isinstance(number, bool) and kind == NUMBER_AS_IS:  # torch refuses it for an int, and takes it for a float
+        raise TypeError(f"{named} must be a Tensor, a number or None, not {number}")
     if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
         try:
             return float(number)

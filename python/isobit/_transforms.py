@@ -16,7 +16,7 @@ def wants_derivative(*values: Any) -> bool:
     """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
     the tensors of torch.func's transforms."""
     if is_dynamo_compiling():
-        return wants_gradient(*values) or _loses_functions()
+        return wants_gradient(*values) or _are_active()
     if is_traced():
         return False
     if torch._C._are_functorch_transforms_active():
@@ -24,35 +24,12 @@ def wants_derivative(*values: Any) -> bool:
     return wants_gradient(*values) or has_tangent(*values)
 
 
-# Whether Dynamo traces the backward of an autograd.Function within torch.func's transforms. That of PyTorch 2.8 to 2.14
-# takes the derivative of its forward, which may be 0, as that of 2.15 does of one that is mapped. Tensors do not say
-# there that they want one.
-_TRACES_FUNCTIONS = torch.__version__ >= "2.15"
+def _are_active() -> bool:
+    """Whether any of torch.func's transforms is; known where a graph is made."""
+    return torch._C._are_functorch_transforms_active()
 
 
-def _loses_functions() -> bool:
-    active, kinds = _transforms(), torch._C._functorch.TransformType
-    if kinds.Grad not in active:
-        return False
-    return not _TRACES_FUNCTIONS or kinds.Vmap in active[active.index(kinds.Grad) :]
-
-
-def _check_function() -> None:
-    if _loses_functions():
-        raise NotImplementedError(
-            f"isobit: PyTorch {torch.__version__} compiles no gradient of this within these of torch.func's transforms; "
-            "want no torch.compile, or, but for vmap within grad, PyTorch 2.15 or newer"
-        )
-
-
-for _function in (_loses_functions, _check_function):
-    _function._dynamo_marked_constant = True  # type: ignore[union-attr]  # called where a graph is made, not in it
-
-
-def check_function() -> None:
-    """Raises where compiled code would lose the backward of an autograd.Function."""
-    if is_dynamo_compiling():
-        _check_function()
+_are_active._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _wants_beneath(value: Any) -> bool:

@@ -9,7 +9,8 @@ import torch
 import torch._dynamo.testing
 from isobit.nn import FakeQuantize, HistogramObserver, LearnableFakeQuantize, QuantizedLinear, convert, prepare
 from kit import assert_same, draw, python
-from nn_models import INT8, TOKENS
+from nn_models import INT8, MODELS, TOKENS
+from programs import PROGRAMS, leaves
 
 
 @pytest.mark.parametrize("kind", ("quantized", "codes"))
@@ -178,6 +179,43 @@ def test_a_packaged_model_serves_the_same_bits(tmp_path):
         path = str(tmp_path / "model.pt2")
         torch._inductor.aoti_compile_and_package(torch.export.export(served, (x,)), package_path=path)
         assert_same(torch._inductor.aoti_load_package(path)(x), served(x))
+
+
+def keepable(graph, inputs):
+    """A backend that raises where torch's caches would not keep what comes of a graph."""
+    from torch._functorch._aot_autograd.autograd_cache import check_cacheable
+
+    check_cacheable(graph)
+    return graph
+
+
+@pytest.mark.parametrize("name", ("matmul", "quantized_linear", "static", "groups", "learned"))
+def test_torch_keeps_what_it_compiled(name):
+    """For the next process, which then starts sooner: but no graph with an autograd.Function in it."""
+    torch._dynamo.reset()
+    function, args = PROGRAMS.get(name, (None, (draw(4, 8),)))
+    if function is None:
+        function = prepare(torch.nn.Linear(8, 5), *MODELS[name])
+        function(*args)
+    torch.compile(function, backend=keepable, fullgraph=True)(*leaves(args, True)).sum().backward()
+
+
+@pytest.mark.parametrize("strict", (False, True))
+def test_an_exported_layer_trains(strict):
+    """torch.export keeps no autograd.Function, and what serves has no gradient of its own."""
+    x, up = draw(4, 8), draw(4, 5)
+    for layer in (QuantizedLinear(8, 5), prepare(torch.nn.Linear(8, 5), *MODELS["static"])):
+        layer(x)
+        program = torch.export.export(layer, (x,), strict=strict)
+        exported = program.module()
+        y, want = exported(x), layer(x)
+        assert_same(y.detach(), want.detach())
+        names = [name for name, _ in layer.named_parameters()]
+        got = torch.autograd.grad(y, [exported.get_parameter(name) for name in names], up)
+        assert_same(got, torch.autograd.grad(want, list(layer.parameters()), up))
+        calls = [str(node.target) for node in program.run_decompositions().graph.nodes]
+        assert "isobit.quantized_linear_codes.default" in calls  # what serves, and nothing of its gradient
+        assert not any(call.startswith("isobit.fake_quantize") for call in calls)
 
 
 def test_importing_isobit_imports_no_compiler():

@@ -5,7 +5,7 @@ import pytest
 import torch
 from kit import assert_same, draw
 from programs import IDX, PROGRAMS, R, S, X
-from torch.func import grad, jacrev, vmap
+from torch.func import grad, jacrev, jvp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 BATCHED = (
@@ -56,30 +56,33 @@ def test_vmap_and_gradients(name):
     assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
     torch._dynamo.reset()
     compiled = torch.compile(lambda *a: grad(loss)(*a), fullgraph=True, backend="aot_eager")
-    if name == "matmul" and not isobit._transforms._TRACES_FUNCTIONS:  # of batches: before PyTorch 2.15
-        with pytest.raises(Exception, match="compiles no gradient of this within"):
-            compiled(args[0], *rest)
-    else:
-        assert_same(compiled(args[0], *rest), want[0])
+    assert_same(compiled(args[0], *rest), want[0])
     if rest:
         every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
         got = vmap(function)(batch, *every)
         assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
 
 
-def test_compiled_gradients_through_vmap_are_refused():
-    """Dynamo takes the derivative of the forward of what is mapped: 0, without a word."""
+@pytest.mark.parametrize("kind", ("quantized_linear", "matmul", "layer"))
+def test_compiled_transforms_of_what_other_ops_compute(kind):
+    """Dynamo of an autograd.Function takes the derivative of its forward there: 0, without a word."""
     weight, int8 = draw(3, 6), {"dtype": torch.int8, "granularity": "per_token"}
-    layer = isobit.nn.prepare(torch.nn.Linear(6, 3), weight=int8, activation=int8)
-    for f in (
-        lambda x: isobit.quantized_linear(x, weight),
-        lambda x: isobit.matmul(x, weight.t().expand(2, 6, 3)),
-        layer.requires_grad_(False).eval(),
-    ):
+    layer = isobit.nn.prepare(torch.nn.Linear(6, 3), weight=int8, activation=int8).requires_grad_(False).eval()
+    f = {
+        "quantized_linear": lambda x: isobit.quantized_linear(x, weight),
+        "matmul": lambda x: isobit.matmul(x, weight.t().expand(3, 1, 6, 3)),
+        "layer": lambda x: layer(x),
+    }[kind]
+    x, compile = draw(2, 5, 6), {"backend": "aot_eager", "fullgraph": True}
+    for call in (grad(lambda x: f(x).square().sum()), grad(lambda x: vmap(f)(x).square().sum())):
         torch._dynamo.reset()
-        compiled = torch.compile(grad(lambda x, f=f: vmap(f)(x).square().sum()), backend="aot_eager", fullgraph=True)
-        with pytest.raises(Exception, match="compiles no gradient of this within"):
-            compiled(draw(2, 5, 6))
+        assert_same(torch.compile(call, **compile)(x), call(x))
+    forward = torch.compile(lambda x: jvp(f, (x,), (x.cos(),)), **compile)
+    if kind == "matmul":
+        assert_same(forward(x), jvp(f, (x,), (x.cos(),)))
+    else:
+        with pytest.raises(Exception, match="has no derivative in forward mode"):
+            forward(x)
 
 
 def test_sparse_gradients_through_vmap_are_refused():

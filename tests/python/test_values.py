@@ -1,6 +1,7 @@
 """Values of codes and products, bit for bit against tests/reference, in every layout."""
 
 import isobit
+import numpy as np
 import pytest
 import torch
 from kit import FLOATS, NAMES, assert_same, draw, expect, layouts, spell
@@ -156,6 +157,9 @@ def test_numbers_as_parameters():
         more = (torch.int8,) if call is isobit.quantize_per_tensor else ()
         assert_same(call(x, 0.07, 3, -128, 127, *more), call(x, scale, zero, -128, 127, *more))
         assert_same(call(x, 1, None, -128, 127, *more), call(x, 1.0, 0, -128, 127, *more))
+        for wrong in (True, np.True_):
+            with pytest.raises(TypeError, match=": zero_point must be a Tensor, a number or None, not True$"):
+                call(x, 0.07, wrong, -128, 127, *more)
     q = isobit.quantize_per_tensor(x, 0.07, 3, -128, 127, torch.int8)
     y = isobit.dequantize_per_tensor(q, 0.07, 3, -128, 127, torch.int8)
     assert_same(y, isobit.dequantize_per_tensor(q, scale, zero, -128, 127, torch.int8))

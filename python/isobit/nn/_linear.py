@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from torch.utils.hooks import BackwardHook
 
+from .._composite import Composite
 from .._gradient import asked, no_forward_mode, once, rounded, wide_for, widest
 from .._load import PACKED
-from .._transforms import check_function, wants_derivative
+from .._transforms import wants_derivative
 from ..ops._product import as_matrix, product, row_sums, weight_gradient
 from ..ops.linear import linear
 from ..ops.quantized_linear import quantized_linear_codes
@@ -146,69 +146,38 @@ def integer_product(x: Operand, codes: Tensor, scale: Tensor, bias: Tensor | Non
     return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
 
 
-class _StraightThrough(torch.autograd.Function):
-    """The value that serving computes, with the gradient of linear(x, weight, bias)."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
-        return value.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, bias, _ = inputs
-        wanted = ctx.needs_input_grad
-        ctx.save_for_backward(x if wanted[1] else None, weight if wanted[0] else None)
-        ctx.types = x.dtype, weight.dtype, None if bias is None else bias.dtype
-
-    @staticmethod
-    @partial(once, "FakeQuantizedLinear")
-    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        x_type, weight_type, bias_type = ctx.types
-        flat = as_matrix(grad_y)
-        grad_x = grad_w = grad_b = None
-        wanted = asked(ctx, grad_y)
-        if wanted[0]:
-            wide = wide_for(weight.dtype, flat)
-            grad_x = rounded(product(wide, weight.to(wide.dtype)), x_type).reshape(*grad_y.shape[:-1], weight.shape[1])
-        if wanted[1]:
-            grad_w = weight_gradient(flat, as_matrix(x), weight_type)
-        if wanted[2]:
-            grad_b = row_sums(flat, bias_type)
-        return grad_x, grad_w, grad_b, None
+def _setup_straight(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, bias, _ = inputs
+    wanted = ctx.needs_input_grad
+    ctx.save_for_backward(x if wanted[1] else None, weight if wanted[0] else None)
+    ctx.types = x.dtype, weight.dtype, None if bias is None else bias.dtype
 
 
-class _Transformed(_StraightThrough):
-    """The same with words for forward mode, which Dynamo does not take."""
-
-    jvp = staticmethod(no_forward_mode("a linear layer of codes"))
-
-
-class _Eager(torch.autograd.Function):
-    """The same without torch.func's calling convention, which looks the signature up in each call, and without a copy."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Tensor:
-        value: Tensor = args[3].detach()  # which nobody else has
-        _StraightThrough.setup_context(ctx, args, value)
-        return value
-
-    backward = _StraightThrough.backward
-    jvp = _Transformed.jvp
+@partial(once, "FakeQuantizedLinear")
+def _straight_backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight = ctx.saved_tensors
+    x_type, weight_type, bias_type = ctx.types
+    flat = as_matrix(grad_y)
+    grad_x = grad_w = grad_b = None
+    wanted = asked(ctx, grad_y)
+    if wanted[0]:
+        wide = wide_for(weight.dtype, flat)
+        grad_x = rounded(product(wide, weight.to(wide.dtype)), x_type).reshape(*grad_y.shape[:-1], weight.shape[1])
+    if wanted[1]:
+        grad_w = weight_gradient(flat, as_matrix(x), weight_type)
+    if wanted[2]:
+        grad_b = row_sums(flat, bias_type)
+    return grad_x, grad_w, grad_b, None
 
 
-def straight_through(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
-    """value, which is new, with the gradient of linear(x, weight, bias)."""
-    check_function()
-    kind: Any = _Eager
-    if is_dynamo_compiling():
-        kind = _StraightThrough
-    elif torch._C._are_functorch_transforms_active():
-        kind = _Transformed
-    y: Tensor = kind.apply(x, weight, bias, value)
-    return y
+# The value that serving computes, which is new, with the gradient of linear(input, weight, bias).
+straight_through = Composite(
+    "straight_through_linear(Tensor input, Tensor weight, Tensor? bias, Tensor value) -> Tensor",
+    lambda x, weight, bias, value: value.detach(),
+    _setup_straight,
+    _straight_backward,
+    no_forward_mode("a linear layer of codes"),
+)
 
 
 def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool) -> Tensor:

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._composite import Composite
 from .._errors import ArgumentError
 from .._known import is_empty
-from .._transforms import check_function, is_watched
+from .._transforms import is_watched
 from ._buffers import assign, device_of, has_value, version_of, write
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._grouping import Grouping, check_shape
@@ -242,11 +243,10 @@ class LearnableFakeQuantize(FakeQuantizer):
     def _with_scaled_gradients(self, n: int, kind: torch.dtype) -> Parameters:
         """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
         of the graph, which each size of a batch would compile anew. kind: what the op multiplies in."""
-        check_function()
         factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
         factor = (1 / factor.sqrt()).to(kind)
-        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point.to(kind), factor)
-        return Parameters(_Scaled.apply(self.scale.to(kind), factor), zero_point)
+        zero_point = None if self.zero_point is None else _scaled(self.zero_point.to(kind), factor)
+        return Parameters(_scaled(self.scale.to(kind), factor), zero_point)
 
     def _started(self) -> bool:
         """Whether scales were set: looked into until they were, whoever did it."""
@@ -264,23 +264,17 @@ class LearnableFakeQuantize(FakeQuantizer):
         return str(self.scheme)
 
 
-class _Scaled(torch.autograd.Function):
-    """A parameter whose gradient is multiplied by a factor."""
+def _keep_factor(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[1])
 
-    generate_vmap_rule = True
 
-    @staticmethod
-    def forward(parameter: Tensor, factor: Tensor) -> Tensor:
-        return parameter.view_as(parameter)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (factor,) = ctx.saved_tensors
-        return grad * factor, None
+# A parameter whose gradient is multiplied by a factor.
+_scaled = Composite(
+    "with_scaled_gradient(Tensor parameter, Tensor factor) -> Tensor",
+    lambda parameter, factor: parameter.clone(),
+    _keep_factor,
+    lambda ctx, grad: (grad * ctx.saved_tensors[0], None),
+)
 
 
 def _warn_replicas(x: Tensor) -> None:

@@ -16,7 +16,10 @@ from .observers import EPS, MinMaxObserver
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
     """As MinMaxObserver, with a range that moves toward that of each batch by ``averaging_constant``:
-    ``min_val + averaging_constant * (low - min_val)``, each step rounded. The first batch sets it."""
+    ``min_val + averaging_constant * (low - min_val)``, each step rounded. The first batch sets it.
+
+    Where a checkpoint is compiled with what is in it, PyTorch (2.15) computes again from the buffers that the forward
+    has written, those of its own modules, too: by a range that moved once more. Call ``disable_observer()`` for it."""
 
     def __init__(
         self,

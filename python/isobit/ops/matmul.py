@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from .._autocast import narrowed
 from .._checks import check_dense, check_device, check_floats
+from .._composite import Composite
 from .._errors import ArgumentError
 from .._gradient import asked, none_for_none, save_for_jvp
 from .._jagged import has_rows, of_values
 from .._known import is_true
 from .._out import copy_out
-from .._transforms import check_function, wants_derivative
+from .._transforms import wants_derivative
 from ._product import KINDS, OP, are_plain, as_matrix, attempt, direct_matrices, direct_rows, product
 
 
@@ -78,11 +78,8 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
         raise ArgumentError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
     if x.dim() == w.dim() and all(is_true(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
         return _in_pairs(x, w)
-    if is_dynamo_compiling() or wants_derivative(x, w):
-        check_function()
-        y: Tensor = (_Broadcast if is_dynamo_compiling() else _Eager).apply(x, w)
-        return y
-    return _Broadcast.forward(x, w)
+    y: Tensor = (_BROADCAST if wants_derivative(x, w) else _broadcast)(x, w)
+    return y
 
 
 def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
@@ -91,41 +88,37 @@ def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
     return y.reshape(*batch, *y.shape[-2:])
 
 
-class _Broadcast(torch.autograd.Function):
-    """The product of matrices whose batches broadcast. The gradient of a matrix that met several is one chain over
-    all of them, row-major: torch's sum over an expanded tensor depends on the number of threads."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, w: Tensor) -> Tensor:
-        batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
-        return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-        save_for_jvp(ctx, *inputs)
-
-    @staticmethod
-    @none_for_none
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, w = ctx.saved_tensors
-        of_x, of_w = asked(ctx, grad)
-        grad_x = _summed_to(x.shape, grad, w.transpose(-1, -2)) if of_x else None
-        grad_w = _summed_to(w.shape, x.transpose(-1, -2), grad) if of_w else None
-        return grad_x, grad_w
+def _broadcast(x: Tensor, w: Tensor) -> Tensor:
+    batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
+    return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
 
 
-class _Eager(_Broadcast):
-    """The same in forward mode, too, which Dynamo does not take."""
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+    save_for_jvp(ctx, *inputs)
 
-    @staticmethod
-    def jvp(ctx: Any, x_t: Tensor | None, w_t: Tensor | None) -> Tensor:
-        x, w = ctx.saved_tensors
-        terms = [] if x_t is None else [_batched(x_t, w)]
-        terms += [] if w_t is None else [_batched(x, w_t)]
-        return terms[0] + terms[1] if len(terms) > 1 else terms[0]
+
+@none_for_none
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    x, w = ctx.saved_tensors
+    of_x, of_w = asked(ctx, grad)
+    grad_x = _summed_to(x.shape, grad, w.transpose(-1, -2)) if of_x else None
+    grad_w = _summed_to(w.shape, x.transpose(-1, -2), grad) if of_w else None
+    return grad_x, grad_w
+
+
+def _jvp(ctx: Any, x_t: Tensor | None, w_t: Tensor | None) -> Tensor:
+    x, w = ctx.saved_tensors
+    terms = [] if x_t is None else [_batched(x_t, w)]
+    terms += [] if w_t is None else [_batched(x, w_t)]
+    return terms[0] + terms[1] if len(terms) > 1 else terms[0]
+
+
+# The product of matrices whose batches broadcast. The gradient of a matrix that met several is one chain over all of
+# them, row-major: torch's sum over an expanded tensor depends on the number of threads.
+_BROADCAST = Composite(
+    "broadcast_matmul(Tensor input, Tensor other) -> Tensor", _broadcast, _setup_context, _backward, _jvp
+)
 
 
 def _summed_to(shape: torch.Size, left: Tensor, right: Tensor) -> Tensor:

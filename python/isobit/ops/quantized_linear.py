@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from .._checks import check_dense, check_device, check_floats
+from .._composite import Composite
 from .._errors import ArgumentError
-from .._gradient import asked, no_forward_mode, once, rounded, widest
+from .._gradient import asked, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
-from .._transforms import check_function, is_traced, wants_derivative
+from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front
 from ._product import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
@@ -108,59 +108,43 @@ def quantized_linear_codes(
     return y.reshape(*rows, weight.shape[0])
 
 
-class _QuantizedLinear(torch.autograd.Function):
+def _forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
+    codes = (*_quantize_rows(x), *_quantize_rows(weight))
+    return quantized_linear_codes(*codes, bias, x.dtype), *codes
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     """Saves the codes and the scales: a quarter of what the float tensors would take."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
-        codes = (*_quantize_rows(x), *_quantize_rows(weight))
-        return quantized_linear_codes(*codes, bias, x.dtype), *codes
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        x, weight, _ = ctx.needs_input_grad  # of a frozen weight, no codes of the input are kept
-        ctx.save_for_backward(*(output[1:3] if weight else (None, None)), *(output[3:] if x else (None, None)))
-        ctx.dtypes = [None if t is None else t.dtype for t in inputs]
-
-    @staticmethod
-    @partial(once, "quantized_linear")
-    def backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
-        x_type, w_type, b_type = ctx.dtypes
-        grad_x = grad_w = grad_b = None
-        wanted = asked(ctx, grad_y)
-        flat = widest(as_matrix(grad_y))  # what codes stand for is not rounded to 16 bits
-        if wanted[0]:
-            w = _dequantize_rows(w_codes, w_scale, flat.dtype)
-            grad_x = rounded(product(flat, w), x_type).reshape(*grad_y.shape[:-1], w.shape[1])
-        if wanted[1]:
-            x = as_matrix(_dequantize_rows(x_codes, x_scale, flat.dtype))
-            grad_w = weight_gradient(flat, x, w_type)
-        if wanted[2]:
-            grad_b = row_sums(flat, b_type)
-        return grad_x, grad_w, grad_b
+    ctx.mark_non_differentiable(*output[1:])
+    x, weight, _ = ctx.needs_input_grad  # of a frozen weight, no codes of the input are kept
+    ctx.save_for_backward(*(output[1:3] if weight else (None, None)), *(output[3:] if x else (None, None)))
+    ctx.dtypes = [None if t is None else t.dtype for t in inputs]
 
 
-class _Transformed(_QuantizedLinear):
-    """The same with words for forward mode, which Dynamo does not take."""
+@partial(once, "quantized_linear")
+def _backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
+    x_type, w_type, b_type = ctx.dtypes
+    grad_x = grad_w = grad_b = None
+    wanted = asked(ctx, grad_y)
+    flat = widest(as_matrix(grad_y))  # what codes stand for is not rounded to 16 bits
+    if wanted[0]:
+        w = _dequantize_rows(w_codes, w_scale, flat.dtype)
+        grad_x = rounded(product(flat, w), x_type).reshape(*grad_y.shape[:-1], w.shape[1])
+    if wanted[1]:
+        x = as_matrix(_dequantize_rows(x_codes, x_scale, flat.dtype))
+        grad_w = weight_gradient(flat, x, w_type)
+    if wanted[2]:
+        grad_b = row_sums(flat, b_type)
+    return grad_x, grad_w, grad_b
 
-    jvp = staticmethod(no_forward_mode("isobit.quantized_linear"))
 
-
-class _Eager(torch.autograd.Function):
-    """The same without torch.func's calling convention, which costs 15 us a call."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> tuple[Tensor, ...]:
-        output = _QuantizedLinear.forward(*args)
-        _QuantizedLinear.setup_context(ctx, args, output)
-        return output
-
-    backward = _QuantizedLinear.backward
-    jvp = _Transformed.jvp
+_LINEAR = Composite(
+    "quantized_linear(Tensor input, Tensor weight, Tensor? bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _forward,
+    _setup_context,
+    _backward,
+)
 
 
 def _quantize_rows(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,10 +181,7 @@ def quantized_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
         raise ArgumentError(f"quantized_linear: bias has shape {list(bias.shape)}; want {list(weight.shape[:1])}")
     if out is not None:
         return copy_out("quantized_linear", out, quantized_linear, input, weight, bias)
-    if not is_dynamo_compiling() and (is_traced() or not wants_derivative(input, weight, bias)):
-        return _QuantizedLinear.forward(input, weight, bias)[0]
-    if is_dynamo_compiling():
-        check_function()
-        return _QuantizedLinear.apply(input, weight, bias)[0]
-    kind = _Transformed if torch._C._are_functorch_transforms_active() else _Eager
-    return kind.apply(input, weight, bias)[0]
+    if is_traced() or not wants_derivative(input, weight, bias):
+        return _forward(input, weight, bias)[0]
+    y: Tensor = _LINEAR(input, weight, bias)[0]
+    return y
