@@ -82,11 +82,12 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 		0x7fffffff, 0xffffffff, 0x7f800001, 0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff,
 		0x3f808000, 0x3f818000, 0x3fffffff, 0x477fefff, 0x477ff000, 0x33000000, 0x33800001, 0x00000001, 0x007fffff,
 		0x00800000, 0x80800001, 0x6e7fffff, 0xee7f8001, 0x6e800000, 0xbf808000, 0xbc018080, 0x3dcccccd,
-		0x387fffff, 0x38800000, 0x427fffff, 0x42800000, 0x337fffff, 0x3f80007f, 0x3f800fff, 0x3f801000, 0x3f803000, 0x3fffff81,
+		0x747fffff, 0x38002000, 0x387fffff, 0x38800000, 0x427fffff, 0x42800000, 0x42ffffff, 0x337fffff,
+		0x3f80007f, 0x3f800fff, 0x3f801000, 0x3f803000, 0x3fffff81,
 	}
-	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 30, math.MinInt32, math.MaxInt32, 100, 511, -512}
+	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 24, 1 << 30, math.MinInt32, math.MaxInt32, 100, 511, -512, 1500}
 	factors := []uint32{0x3f803f80, 0x7f807f80, 0x3c003c00, 0x80008000, 0x7c007c00, 0x7fc17fc1}
-	n := len(bits)
+	n := len(bits) * len(zeros) // rows, one with each pair
 	for _, y := range []string{"bf16", "f16", "f32"} {
 		for _, more := range []string{
 			"", " weight_zero_point=i32", " weight_zero_point=i32 per_sample_weights=" + y,
@@ -100,8 +101,8 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 					size.codes, n, size.columns, n, size.each, y, more)
 				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
 				require.NoError(t, err)
-				for i, b := range bits {
-					zero := int64(zeros[i%len(zeros)])
+				for i := range n {
+					b, zero := bits[i%len(bits)], int64(zeros[i/len(bits)])
 					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*size.each*i:], uint64(i))
 					if strings.Contains(more, "scale=bf16") {
 						binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*i:], uint16(b>>16))
@@ -114,7 +115,7 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 					case strings.Contains(more, "point=i64"): // which do not all fit into 32 bits
 						binary.NativeEndian.PutUint64(c.Arg("weight_zero_point").Before[8*i:], uint64(zero<<(i%3)))
 					case strings.Contains(more, "point=f32"):
-						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], bits[n-1-i])
+						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], bits[(i+i/len(bits))%len(bits)])
 					}
 					if strings.Contains(more, "per_sample_weights") {
 						factor := factors[i%len(factors)]
