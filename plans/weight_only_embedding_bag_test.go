@@ -85,7 +85,7 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 		0x747fffff, 0x38002000, 0x387fffff, 0x38800000, 0x427fffff, 0x42800000, 0x42ffffff, 0x337fffff,
 		0x3f80007f, 0x3f800fff, 0x3f801000, 0x3f803000, 0x3fffff81,
 	}
-	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 24, 1 << 30, math.MinInt32, math.MaxInt32, 100, 511, -512, 1500}
+	zeros := []int32{0, 1, -3, 32767, -32767, 32768, -32768, 1 << 24, 1 << 30, math.MinInt32, math.MaxInt32, 100, 511, -512, 1500, -1500}
 	factors := []uint32{0x3f803f80, 0x7f807f80, 0x3c003c00, 0x80008000, 0x7c007c00, 0x7fc17fc1}
 	n := len(bits) * len(zeros) // rows, one with each pair
 	for _, y := range []string{"bf16", "f16", "f32"} {
@@ -103,7 +103,9 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 				require.NoError(t, err)
 				for i := range n {
 					b, zero := bits[i%len(bits)], int64(zeros[i/len(bits)])
-					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*size.each*i:], uint64(i))
+					for j := range size.each { // the second row has the next zero point, so that infinities meet
+						binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*(size.each*i+j):], uint64((i+j*len(bits))%n))
+					}
 					if strings.Contains(more, "scale=bf16") {
 						binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*i:], uint16(b>>16))
 					} else {
