@@ -56477,14 +56477,16 @@ row2222:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VMULPS       valuesS40<>+0(SB), Y9, Y10
+	VMOVUPS      valuesS40<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
 	VMULPS       all32_c77fff00<>+0(SB), Y10, Y11
 	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y11
-	VMULPS       valuesS41<>+0(SB), Y9, Y9
-	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
-	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
+	VMOVUPS      valuesS41<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       all32_c77fff00<>+0(SB), Y10, Y9
+	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y9
 	VPSRLD       $0x10, Y11, Y11
-	VPBLENDW     $0xaa, Y10, Y11, Y11
+	VPBLENDW     $0xaa, Y9, Y11, Y11
 	VPSHUFB      evenoddbytes<>+0(SB), Y11, Y11
 	VPERMQ       $0x88, Y11, Y9
 	VPERMQ       $0xdd, Y11, Y10
@@ -56552,14 +56554,16 @@ row2224:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VMULPS       valuesS40<>+0(SB), Y9, Y10
+	VMOVUPS      valuesS40<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
 	VMULPS       all32_c77fff00<>+0(SB), Y10, Y11
 	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y11
-	VMULPS       valuesS41<>+0(SB), Y9, Y9
-	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
-	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
+	VMOVUPS      valuesS41<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       all32_c77fff00<>+0(SB), Y10, Y9
+	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y9
 	VPSRLD       $0x10, Y11, Y11
-	VPBLENDW     $0xaa, Y10, Y11, Y11
+	VPBLENDW     $0xaa, Y9, Y11, Y11
 	VPSHUFB      evenoddbytes<>+0(SB), Y11, Y11
 	VPERMQ       $0x88, Y11, Y9
 	VPERMQ       $0xdd, Y11, Y10
@@ -56880,14 +56884,16 @@ row2235:
 	SUBL         $0x00800000, R14
 	CMPL         R14, $0x6e000000
 	JCC          other2233
-	VMULPS       valuesS40<>+0(SB), Y8, Y9
+	VMOVUPS      valuesS40<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
 	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
 	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
-	VMULPS       valuesS41<>+0(SB), Y8, Y8
-	VMULPS       all32_c77fff00<>+0(SB), Y8, Y9
-	VFMADD231PS  all32_47800000<>+0(SB), Y8, Y9
+	VMOVUPS      valuesS41<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
+	VMULPS       all32_c77fff00<>+0(SB), Y9, Y8
+	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y8
 	VPSRLD       $0x10, Y10, Y10
-	VPBLENDW     $0xaa, Y9, Y10, Y10
+	VPBLENDW     $0xaa, Y8, Y10, Y10
 	VPSHUFB      evenoddbytes<>+0(SB), Y10, Y10
 	VPERMQ       $0x88, Y10, Y8
 	VPERMQ       $0xdd, Y10, Y9
@@ -56944,14 +56950,16 @@ row2237:
 	SUBL         $0x00800000, R12
 	CMPL         R12, $0x6e000000
 	JCC          other2233
-	VMULPS       valuesS40<>+0(SB), Y8, Y9
+	VMOVUPS      valuesS40<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
 	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
 	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
-	VMULPS       valuesS41<>+0(SB), Y8, Y8
-	VMULPS       all32_c77fff00<>+0(SB), Y8, Y9
-	VFMADD231PS  all32_47800000<>+0(SB), Y8, Y9
+	VMOVUPS      valuesS41<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
+	VMULPS       all32_c77fff00<>+0(SB), Y9, Y8
+	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y8
 	VPSRLD       $0x10, Y10, Y10
-	VPBLENDW     $0xaa, Y9, Y10, Y10
+	VPBLENDW     $0xaa, Y8, Y10, Y10
 	VPSHUFB      evenoddbytes<>+0(SB), Y10, Y10
 	VPERMQ       $0x88, Y10, Y8
 	VPERMQ       $0xdd, Y10, Y9
@@ -76777,14 +76785,16 @@ row3311:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VMULPS       valuesU40<>+0(SB), Y9, Y10
+	VMOVUPS      valuesU40<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
 	VMULPS       all32_c77fff00<>+0(SB), Y10, Y11
 	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y11
-	VMULPS       valuesU41<>+0(SB), Y9, Y9
-	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
-	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
+	VMOVUPS      valuesU41<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       all32_c77fff00<>+0(SB), Y10, Y9
+	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y9
 	VPSRLD       $0x10, Y11, Y11
-	VPBLENDW     $0xaa, Y10, Y11, Y11
+	VPBLENDW     $0xaa, Y9, Y11, Y11
 	VPSHUFB      evenoddbytes<>+0(SB), Y11, Y11
 	VPERMQ       $0x88, Y11, Y9
 	VPERMQ       $0xdd, Y11, Y10
@@ -76852,14 +76862,16 @@ row3313:
 	VPBROADCASTW (R10), Y8
 	VPSLLD       $0x10, Y8, Y8
 	ADDQ         $0x00000002, R10
-	VMULPS       valuesU40<>+0(SB), Y9, Y10
+	VMOVUPS      valuesU40<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
 	VMULPS       all32_c77fff00<>+0(SB), Y10, Y11
 	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y11
-	VMULPS       valuesU41<>+0(SB), Y9, Y9
-	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
-	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
+	VMOVUPS      valuesU41<>+0(SB), Y10
+	VMULPS       Y9, Y10, Y10
+	VMULPS       all32_c77fff00<>+0(SB), Y10, Y9
+	VFMADD231PS  all32_47800000<>+0(SB), Y10, Y9
 	VPSRLD       $0x10, Y11, Y11
-	VPBLENDW     $0xaa, Y10, Y11, Y11
+	VPBLENDW     $0xaa, Y9, Y11, Y11
 	VPSHUFB      evenoddbytes<>+0(SB), Y11, Y11
 	VPERMQ       $0x88, Y11, Y9
 	VPERMQ       $0xdd, Y11, Y10
@@ -77180,14 +77192,16 @@ row3324:
 	SUBL         $0x00800000, R14
 	CMPL         R14, $0x6e000000
 	JCC          other3322
-	VMULPS       valuesU40<>+0(SB), Y8, Y9
+	VMOVUPS      valuesU40<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
 	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
 	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
-	VMULPS       valuesU41<>+0(SB), Y8, Y8
-	VMULPS       all32_c77fff00<>+0(SB), Y8, Y9
-	VFMADD231PS  all32_47800000<>+0(SB), Y8, Y9
+	VMOVUPS      valuesU41<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
+	VMULPS       all32_c77fff00<>+0(SB), Y9, Y8
+	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y8
 	VPSRLD       $0x10, Y10, Y10
-	VPBLENDW     $0xaa, Y9, Y10, Y10
+	VPBLENDW     $0xaa, Y8, Y10, Y10
 	VPSHUFB      evenoddbytes<>+0(SB), Y10, Y10
 	VPERMQ       $0x88, Y10, Y8
 	VPERMQ       $0xdd, Y10, Y9
@@ -77244,14 +77258,16 @@ row3326:
 	SUBL         $0x00800000, R12
 	CMPL         R12, $0x6e000000
 	JCC          other3322
-	VMULPS       valuesU40<>+0(SB), Y8, Y9
+	VMOVUPS      valuesU40<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
 	VMULPS       all32_c77fff00<>+0(SB), Y9, Y10
 	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y10
-	VMULPS       valuesU41<>+0(SB), Y8, Y8
-	VMULPS       all32_c77fff00<>+0(SB), Y8, Y9
-	VFMADD231PS  all32_47800000<>+0(SB), Y8, Y9
+	VMOVUPS      valuesU41<>+0(SB), Y9
+	VMULPS       Y8, Y9, Y9
+	VMULPS       all32_c77fff00<>+0(SB), Y9, Y8
+	VFMADD231PS  all32_47800000<>+0(SB), Y9, Y8
 	VPSRLD       $0x10, Y10, Y10
-	VPBLENDW     $0xaa, Y9, Y10, Y10
+	VPBLENDW     $0xaa, Y8, Y10, Y10
 	VPSHUFB      evenoddbytes<>+0(SB), Y10, Y10
 	VPERMQ       $0x88, Y10, Y8
 	VPERMQ       $0xdd, Y10, Y9

@@ -86,6 +86,7 @@ func typeNames(types []tensor.DType) string {
 	return strings.Join(all, ", ")
 }
 
+// names are the types as problems spell them.
 func names(types []tensor.DType) (all []string) {
 	for _, d := range types {
 		all = append(all, d.String())

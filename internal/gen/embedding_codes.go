@@ -56,17 +56,7 @@ func (s *rowSum) rowBytes(columns int) int {
 func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func(term any, v int), weighted bool) {
 	scale, zero := s.vector(), s.vector()
 	loops := s.rowLoops()
-	addTerm := func(v int, from memory) {
-		term := s.loadCodes(from)
-		if !s.centred {
-			s.emit("VSUBPS", zero, term, term)
-		}
-		s.emit("VMULPS", scale, term, term)
-		if s.terms != nil {
-			term = s.roundTerm(term)
-		}
-		add(term, v)
-	}
+	addTerm := func(v int, from memory) { add(s.termOf(s.loadCodes(from), scale, zero), v) }
 	rows := func() {
 		loops(func(at, row reg.GPVirtual) {
 			begin(at, row)
@@ -116,6 +106,18 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 		s.c.JMP(operand.LabelRef(done))
 		s.centred, s.terms = false, nil
 	})
+}
+
+// termOf returns what codes stand for, which it overwrites.
+func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
+	if !s.centred {
+		s.emit("VSUBPS", zero, codes, codes)
+	}
+	s.emit("VMULPS", scale, codes, codes)
+	if s.terms == nil {
+		return codes
+	}
+	return s.roundTerm(codes)
 }
 
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. With

@@ -24,15 +24,9 @@ type rowValues struct{ low, high reg.VecVirtual }
 func (s *rowSum) setValues(row rowValues, scale, zero reg.VecVirtual) {
 	values := make(value, 2)
 	for i := range values {
-		v, codes := s.vector(), s.codeValues(i)
-		if s.centred {
-			s.emit("VMULPS", codes, scale, v)
-		} else {
-			s.emit("VMOVUPS", codes, v)
-			s.emit("VSUBPS", zero, v, v)
-			s.emit("VMULPS", scale, v, v)
-		}
-		values[i] = s.roundTerm(v)
+		codes := s.vector()
+		s.emit("VMOVUPS", s.codeValues(i), codes)
+		values[i] = s.termOf(codes, scale, zero)
 	}
 	words := values[0]
 	s.emit("VPSRLD", 16, words, words)
