@@ -109,7 +109,10 @@ class ServedWeight(FollowsData):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
         name = getattr(function, "__name__", function)
-        raise TypeError(f"{name}: a {cls.__name__} is codes; want the layer called, or weight(), what they stand for")
+        raise TypeError(
+            f"{name}: a {cls.__name__} is codes; want the layer called, or weight(), what they stand for, or a "
+            "filter_fn for prepare that leaves out layers whose weight the model reads"
+        )
 
     def _apply(self, fn: Any, recurse: bool = True) -> ServedWeight:
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
