@@ -36,26 +36,31 @@ func buildShim(t *testing.T) string {
 	return compileShim(t, append([]string{compiler}, shimFlags...), folder, sources)
 }
 
-// buildMutant compiles those kernels of some files that include the file edited,
-// and links them with what was compiled beside the program whole.
-func buildMutant(t *testing.T, whole, edited string, edit func(name, text string) string, units []string) string {
+// buildMutant compiles kernels with a mistake into folder, and links them with what was compiled
+// beside the program whole: units without the mistake, and what runs kernels.
+func buildMutant(t *testing.T, m mutant, whole, folder string, kernels map[string]bool) string {
 	compiler, sources, _ := shimSources(t)
-	kept := filepath.Dir(whole)
+	if strings.Count(sources[m.file], m.from) != 1 {
+		t.Fatalf("%s does not contain %q once", m.file, m.from)
+	}
+	sources[m.file] = strings.Replace(sources[m.file], m.from, m.to, 1)
+	kept, units := filepath.Dir(whole), strings.Split(m.unit, ",")
 	objects := []string{filepath.Join(kept, "run.o"), filepath.Join(kept, "fibers.o")}
-	for name, text := range sources {
+	for name := range sources {
 		unit, isKernel := strings.CutSuffix(name, ".cu")
 		switch {
 		case strings.HasSuffix(name, ".cc") || isKernel && !slices.Contains(units, unit):
 			delete(sources, name)
-		case isKernel && !includes(t, filepath.Join(kept, unit+".d"), edited):
+		case isKernel && !includes(t, filepath.Join(kept, unit+".d"), m.file):
 			objects = append(objects, filepath.Join(kept, unit+".o"))
 			delete(sources, name)
-		default:
-			sources[name] = edit(name, text)
 		}
 	}
-	command := append(append([]string{compiler}, shimFlags...), "-O0") // compiles in a fraction of the time
-	return compileShim(t, command, t.TempDir(), sources, objects...)
+	command := append(append([]string{compiler}, shimFlags...), "-O0", "-DSHIM_CHOOSES") // compiles in a fraction of the time
+	for kernel := range kernels {
+		command = append(command, "-DSHIM_"+kernel+"=,KERNEL_TAKEN")
+	}
+	return compileShim(t, command, folder, sources, objects...)
 }
 
 // includes reports whether a file is among what the compiler's list names.

@@ -30,11 +30,19 @@ struct Kernel {
   Kernel(const char *n, unsigned size, KernelBody b) : name(n), args_size(size), body(b), next(all) { all = this; }
 };
 
-#define KERNEL(name, Args)                                                                         \
+#define KERNEL_TAKEN(name, Args)                                                                   \
   void name##_body(const Args &a);                                                                 \
   Kernel name##_kernel(#name, sizeof(Args), [](const void *p) { name##_body(*(const Args *)p); }); \
   void name##_body(const Args &a)
 
+#ifdef SHIM_CHOOSES // kernels with -DSHIM_name=,KERNEL_TAKEN: the others are templates of which nothing is compiled
+#define KERNEL_LEFT(name, Args) template <class Left> void name##_left(const Left &a)
+#define KERNEL_SECOND(first, second, ...) second
+#define KERNEL_CHOSEN(...) KERNEL_SECOND(__VA_ARGS__)
+#define KERNEL(name, Args) KERNEL_CHOSEN(SHIM_##name, KERNEL_LEFT, )(name, Args)
+#else
+#define KERNEL(name, Args) KERNEL_TAKEN(name, Args)
+#endif
 #define KERNEL_FIT(name, Args, blocks) KERNEL(name, Args)
 #define KERNEL_OF(name, Args, threads, blocks) KERNEL(name, Args)
 
