@@ -38,8 +38,10 @@ class MSEObserver(MovingAverageMinMaxObserver):
         super().__init__(averaging_constant, dtype, qscheme, *bounds, eps, is_dynamic, **keywords)
         check_kinds("MSEObserver", "i", steps=steps)
         check_kinds("MSEObserver", "f", smallest=smallest)
-        if steps < 1 or not 0 < smallest <= 1:
-            raise ArgumentError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
+        if steps < 1:
+            raise ArgumentError(f"MSEObserver: steps is {steps}; want at least 1")
+        if not 0 < smallest <= 1:
+            raise ArgumentError(f"MSEObserver: smallest is {smallest}; want more than 0 and at most 1")
         self.steps = steps
         self.smallest = smallest
 
