@@ -94,6 +94,8 @@ type EmbeddingSum struct {
 	Ranks   []uint32 // backward: of each element of Terms, the rank in its bag of the row that it came from
 	bag     int64    // row of Choice
 
+	groups *columnGroups // of codes whose columns have parameters of several groups; else nil
+
 	Scratch *Scratch
 }
 

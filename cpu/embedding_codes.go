@@ -87,7 +87,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 
 func (b *codeBags) run(m *EmbeddingSums) {
 	if b.takes(m) {
-		b.sumCodes(m, b.direct)
+		b.sumCodes(m, b.direct, groupInPlace)
 	} else {
 		b.inFloats(m)
 	}
@@ -104,8 +104,8 @@ func (b *codeBags) takes(m *EmbeddingSums) bool {
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
-	// Of short groups a row is read many times: copies are read faster.
-	once := c.GroupSize >= min(2*groupUnit, columns)
+	// Of short groups that are taken one by one a row is read many times: copies are read faster.
+	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, groupInPlace) && c.Rows*c.Weight.RowStride <= nearCodes
 	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
 }
 
@@ -115,15 +115,23 @@ func (s *rowSum) takesGroups(c *WeightRows, columns int64) bool {
 	return s != nil && (c.GroupSize >= columns || c.GroupSize%groupUnit == 0 || s.unit == 0 && bytes)
 }
 
-// sumCodes takes one group of columns after the other.
-func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum) {
+// sumCodes takes one group of columns after the other, or many groups of fewer columns than most.
+func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum, most int64) {
 	all := *m
 	codes := &all.Codes.Weight
 	m.Terms = Matrix{Span: Span{P: codes.P, Stride: 1, DType: tensor.U8}, Dims: 1}
 	m.Terms.Size[0], m.Terms.Strides[0] = all.Codes.Rows, codes.RowStride
+	many := by.takesManyGroups(&all.Codes, all.Column+all.Columns, most)
 	for at := int64(0); at < all.Columns; {
 		column, group := all.Column+at, all.Codes.GroupSize
-		columns := by.evenColumns(min(group-column%group, all.Columns-at))
+		columns := min(group-column%group, all.Columns-at)
+		m.groups = nil
+		if many && all.Columns-at >= by.least {
+			columns = blockColumns(all.Columns-at, by.least)
+			m.groups = &m.Scratch.groupsOf
+			m.groups.set(column, columns, group, all.Column+all.Columns)
+		}
+		columns = by.evenColumns(columns)
 		m.Column, m.Columns, m.Out = column, columns, all.Out.At(at)
 		by.sum(m, sumInChunks[float32], b.inFloats)
 		at += columns
@@ -156,9 +164,14 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, colu
 	} else {
 		mode |= sumCentred
 	}
+	var groups *int32
+	if e.groups != nil {
+		groups = &e.groups.of[0]
+		mode |= sumGrouped
+	}
 	return s.codes((*byte)(unsafe.Add(c.Weight.P, column)), int(c.Weight.RowStride), unsafe.SliceData(start), len(start)-1,
 		unsafe.SliceData(e.Positions), e.early(s.near(columns)), (*byte)(e.Factors.P), (*byte)(to.first), int(to.apart), int(columns), mode,
-		(*byte)(scale.P), int(c.Scale.RowStride), (*byte)(zero), int(zeroRow))
+		(*byte)(scale.P), int(c.Scale.RowStride), (*byte)(zero), int(zeroRow), groups)
 }
 
 // inFloats takes as many bags at a time as memory has room for their rows.

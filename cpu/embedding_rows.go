@@ -22,7 +22,7 @@ type rowSum struct {
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		sources *int64, ranks *uint32, ranksApart int, to *byte, apart, columns, mode int) int
 	codes func(rows *byte, stride int, start *int64, results int, positions *int64, known int, // instead of run
-		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int
+		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 }
 
 // narrower are the bits for types that are not the rows'.

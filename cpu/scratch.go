@@ -108,6 +108,7 @@ type Scratch struct {
 	weights  weightScratch
 	doubles  doubleScratch
 	gathered gatherScratch
+	groupsOf columnGroups
 	part     struct { // assembly_tail.go
 		memory [5][partSize * 8]byte
 		call   kernelCall

@@ -25,7 +25,7 @@ func TestBagsOfEveryWidth(t *testing.T) {
 		"weight_only_embedding_bag weight=s8[20,W]" + bags + " group_size=1000 weight_zero_point=i32 mode=sum",
 		"weight_only_embedding_bag weight=u4[20,W]" + bags + " group_size=1000 weight_zero_point=none mode=mean y=T",
 	}
-	widths := []int{96, 97, 127, 128, 129, 200, 254, 255, 256, 257, 258, 263, 264, 265, 272, 300}
+	widths := []int{88, 89, 96, 97, 104, 105, 112, 113, 120, 121, 127, 128, 129, 176, 177, 200, 254, 255, 256, 257, 258, 263, 264, 265, 272, 300}
 	for width := 1; width <= 82; width++ {
 		widths = append(widths, width)
 	}

@@ -17,8 +17,8 @@ import (
 // Codes of every type with scales and zero points of many types, or without the latter, in groups and rows that kernels
 // take and that they leave parts of, short bags and ones of more than a chunk; a bag whose columns are taken in parts that
 // begin inside a group; more rows of short bags than memory has numbers for, and rows of several blocks; less than a
-// vector of columns, and an odd number of them beside whole vectors; groups that are less than a unit, or some and a part,
-// so many of them that parameters fill the memory for these; what lies apart.
+// vector of columns, and an odd number of them beside whole vectors; groups that are less than a unit, or some and a part, at any
+// place of a vector, so many of them that parameters fill the memory for these; what lies apart.
 func TestBagsOfCodes(t *testing.T) {
 	keys := []string{
 		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
@@ -48,6 +48,10 @@ func TestBagsOfCodes(t *testing.T) {
 		{90, 40, 420, 5},
 		{260, 4, 420, 5},
 		{40, 1, 700, 2},
+		{10, 3, 420, 5},
+		{61, 6, 420, 5},
+		{100, 12, 420, 5},
+		{263, 28, 420, 5},
 	}
 	seed, r := 0, rand.New(rand.NewPCG(1, 1))
 	for _, codes := range []string{"s8", "u8", "s4", "u4"} {
@@ -67,6 +71,29 @@ func TestBagsOfCodes(t *testing.T) {
 						if seed%5 == 0 {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Layout: testcase.Mixed(r)}, want, row)
 						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Groups of few columns, of rows that end anywhere in a group or a vector, where they lie and in copies: no parameter is read
+// before the first or behind the last.
+func TestBagsOfCodesInShortGroups(t *testing.T) {
+	for i, codes := range []string{"s8", "u8", "s4", "u4"} {
+		for group := 2; group <= 33; group++ {
+			for k, more := range []string{
+				"mode=sum per_sample_weights=f32 weight_zero_point=i32", "mode=mean weight_zero_point=none", "mode=sum weight_scale=bf16 weight_zero_point=i32",
+			} {
+				columns := 2*group + 1 + (7*group+31*k+11*i)%(3*group+64) + 256*(group%2)
+				c, err := testcase.NewCase(testcase.NewSource(uint64(columns), testcase.Small), fmt.Sprintf(
+					"weight_only_embedding_bag weight=%s[9,%d] indices=i64[300] offsets=i64[6] group_size=%d %s", codes, columns, group, more))
+				require.NoError(t, err)
+				want := defined(t, c)
+				for _, row := range rowsFor(c) {
+					for _, memory := range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: memory}, want, row)
 					}
 				}
 			}

@@ -35,6 +35,9 @@ type rowSum struct {
 	fused    bool     // ... by fused steps
 	takesFew bool     // also columns that are less than a vector, where there are no masks
 
+	grouped      bool // columns have parameters of several groups
+	columnGroups columnGroups
+
 	scales reg.GPVirtual // where rows have them, or nil: a parameter says it
 
 	rows, stride, begin, end, next, sources, to, columns reg.GPVirtual
@@ -69,7 +72,11 @@ func (s *rowSum) function() {
 		}
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
-	s.results([]int{16, 8, 6, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
+	shifted := []int{14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}
+	if s.out == bf16 { // vectors come in pairs
+		shifted = []int{12, 10, 8, 6, 4, 2, 1}
+	}
+	s.results([]int{16, 8, 6, 4, 2, 1}, shifted, s.notTooMany)
 	s.pins.registers = nil
 }
 

@@ -28,13 +28,16 @@ func codeSums(c *build.Context) {
 func (s *rowSum) codesFunction() {
 	name := "sumCodes" + s.isa.name + s.codes.name
 	beginFunction(s.c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
-		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int) int",
+		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int",
 		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
-		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.")
+		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.",
+		"With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the",
+		"first of four numbers, which are the row's and among which are those of a vector that begins with it.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
 	if !s.isa.masks { // each row reads scales, of few a register has positions
 		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
 		s.c.SUBQ(s.scales, s.param("zero"))
+		s.allocGroups()
 	}
 	s.lists()
 	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
@@ -57,6 +60,17 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 	scale, zero := s.vector(), s.vector()
 	loops := s.rowLoops()
 	addTerm := func(v int, from memory) { add(s.termOf(s.loadCodes(from), scale, zero), v) }
+	if s.grouped {
+		var row reg.Register
+		loops(func(at, _ reg.GPVirtual) {
+			begin(at, nil)
+			row = s.parameter("scale", operand.Mem{Base: at}).Index
+		}, func(v int, from memory) {
+			s.groupParameters(row, v, scale, zero)
+			addTerm(v, from)
+		})
+		return
+	}
 	rows := func() {
 		loops(func(at, row reg.GPVirtual) {
 			begin(at, row)
@@ -124,7 +138,11 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 // masks a loop serves rows without factors, and without zero points, too: rounding takes longer.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
-	branch(c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), c.JNE, rounded)
+	others := sumBF16 | sumF16
+	if !s.isa.masks {
+		others |= sumGrouped
+	}
+	branch(c.TESTQ, operand.U32(others), s.param("mode"), c.JNE, rounded)
 	c.Label(whole)
 	s.rarely(func() {
 		c.Label(rounded)
@@ -143,8 +161,8 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 				c.JMP(operand.LabelRef(summed))
 			})
 		}
-		if !s.isa.masks { // so that what follows need not keep this code's registers
-			c.JMP(operand.LabelRef(summed))
+		if !s.isa.masks {
+			s.groupedRows(sum, summed)
 		}
 	})
 }

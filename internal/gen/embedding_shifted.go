@@ -5,15 +5,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Tiles of columns where no mask takes less than a vector: the last pair of vectors ends where the columns do,
-// and so may begin with some that its tile has, or the tile before. Of less than two vectors in all the second begins
-// within the first. So each row is read once for up to 8 vectors, however many columns they have.
+// Tiles of columns where no mask takes less than a vector: the last vector ends where the columns do, or the last pair of
+// vectors where they come in pairs, and so may begin with some that its tile has, or the tile before. Of less than two
+// vectors in all the second begins within the first. So each row is read once for up to 14 vectors, however many columns
+// they have.
 
 // shifted is what a rowSum needs for them.
 type shifted struct {
 	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
 	lastRows    reg.GPVirtual // rows, so moved
 	few         *fewColumns   // of less than a vector; else nil
+	step        int           // how many vectors tiles differ by, and the last ones are
 	within      bool          // a second vector begins within the first
 }
 
@@ -25,42 +27,51 @@ func (s *rowSum) notDone() operand.Op {
 	return s.shifted.left
 }
 
-// shiftedTiles emits tiles of groups: all even numbers from the largest on, then 1.
+// shiftedTiles emits tiles of groups: all numbers from the largest on, or all even ones and 1. Of more columns than the
+// largest takes, 8 vectors are the first tile, so that the last one is no narrow one.
 func (s *rowSum) shiftedTiles(groups []int) {
 	c, left, done := s.c, s.c.GP64(), s.newLabel("done")
 	room := c.AllocLocal(16)
-	s.shifted = shifted{left: room, moved: room.Offset(8), lastRows: c.GP64()}
+	s.shifted = shifted{left: room, moved: room.Offset(8), lastRows: c.GP64(), step: groups[0] - groups[1]}
 	c.MOVQ(s.param("columns"), left)
 	c.MOVQ(left, s.shifted.left)
-	for i, group := range groups {
+	repeated, next, wide := min(8, groups[0]), s.newLabel("next"), s.newLabel("wide")
+	c.Label(next)
+	branch(c.CMPQ, s.shifted.left, operand.U32(groups[0]*s.lanes), c.JGT, wide)
+	for _, group := range groups {
 		s.group = group
-		width, tile, narrower := group*s.lanes, s.newLabel("tile"), s.newLabel("narrower")
+		width, narrower := group*s.lanes, s.newLabel("narrower")
 		if group == 1 {
-			if s.takesFew {
+			if s.takesFew && s.shifted.step > 1 {
 				s.withinFirst(done)
 			}
-			s.lessThanTwo(tile)
+			s.lessThanTwo()
 			break
 		}
-		c.Label(tile)
-		c.MOVQ(s.shifted.left, left)
-		if group > 2 {
-			branch(c.CMPQ, left, operand.U32(width-2*s.lanes), c.JLE, narrower)
+		if group > s.shifted.step {
+			branch(c.CMPQ, s.shifted.left, operand.U32(width-s.shifted.step*s.lanes), c.JLE, narrower)
 		} else {
 			branch(c.CMPQ, s.param("columns"), operand.U32(width), c.JLT, narrower)
 		}
+		if group == repeated {
+			c.Label(wide)
+		}
 		moved := c.GP64()
+		c.MOVQ(s.shifted.left, left)
 		c.XORQ(moved, moved)
 		c.SUBQ(operand.U32(width), left)
 		c.CMOVQLT(left, moved)
 		s.shift(moved)
 		s.ofEach()
-		if i == 0 {
+		if group == repeated {
 			c.SUBQ(operand.U32(width), s.shifted.left)
 			c.JLE(operand.LabelRef(done))
 			c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
 			s.advance(func(bytes int) { c.ADDQ(operand.I32(width*bytes), s.param("to")) })
-			c.JMP(operand.LabelRef(tile))
+			if s.codes != nil {
+				s.when(sumGrouped, func() { c.ADDQ(operand.U32(width*4), s.param("groups")) })
+			}
+			c.JMP(operand.LabelRef(next))
 		} else {
 			c.JMP(operand.LabelRef(done))
 		}
@@ -84,8 +95,8 @@ func (s *rowSum) withinFirst(done string) {
 }
 
 // lessThanTwo emits a vector and, if there are more columns, the one that ends with them.
-func (s *rowSum) lessThanTwo(tile string) {
-	c, moved, few, done := s.c, s.c.GP64(), s.newLabel("few"), s.newLabel("done")
+func (s *rowSum) lessThanTwo() {
+	c, moved, tile, few, done := s.c, s.c.GP64(), s.newLabel("tile"), s.newLabel("few"), s.newLabel("done")
 	c.XORQ(moved, moved)
 	if s.takesFew {
 		branch(c.CMPQ, s.shifted.left, operand.U32(s.lanes), c.JLT, few)
@@ -131,6 +142,17 @@ func (s *rowSum) shift(moved reg.GPVirtual) {
 		s.c.SARQ(operand.Imm(1), moved)
 	}
 	s.c.LEAQ(operand.Mem{Base: s.rows, Index: moved, Scale: uint8(max(1, s.rowBytes(1)))}, s.shifted.lastRows)
+	if s.codes != nil {
+		s.when(sumGrouped, s.setGroups)
+	}
+}
+
+// packs is how many vectors from one on are rounded together: two, of which both are moved or none is.
+func (s *rowSum) packs(v int) int {
+	if v+1 == s.fixed() || v+1 == s.group {
+		return 1
+	}
+	return 2
 }
 
 // fixed is how many vectors of a tile are not moved.
@@ -141,7 +163,7 @@ func (s *rowSum) fixed() int {
 	case s.shifted.within:
 		return 1
 	}
-	return s.group - min(2, s.group)
+	return s.group - min(s.shifted.step, s.group)
 }
 
 // movesResults reports whether all vectors of a tile are moved, and so places of results.
@@ -187,7 +209,7 @@ func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done strin
 
 // forget clears the sums of columns that the tile before has added to what is there.
 func (s *rowSum) forget(sum value) {
-	if s.isa.masks || s.group > 2 || s.shifted.within {
+	if s.isa.masks || s.group > s.shifted.step || s.shifted.within {
 		return
 	}
 	count := s.c.GP64()

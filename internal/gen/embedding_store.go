@@ -31,17 +31,23 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	if s.tail != nil || s.shifted.few != nil || s.shifted.within {
+	apart := s.fixed()%2 != 0 && s.fixed() < s.group // two vectors that are rounded together
+	if s.tail != nil || s.shifted.few != nil || s.shifted.within || apart && s.out != s.compute {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
 		narrow := s.newLabel("narrow")
+		if apart {
+			narrow = summed
+		}
 		branch(s.c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), s.c.JNE, narrow)
 		s.storeZeros(zero, s.out.size, stored)
-		s.c.Label(narrow)
-		s.storeZeros(zero, f16.size, stored)
+		if narrow != summed {
+			s.c.Label(narrow)
+			s.storeZeros(zero, f16.size, stored)
+		}
 		return
 	}
 	s.storeZeros(zero, s.out.size, stored)
@@ -178,14 +184,11 @@ func (s *rowSum) divide(sum value) {
 // round rounds sums to the storage type and stores them, vectors that are whole
 // as store does: two at a time where rounding takes registers.
 func (s *rowSum) round(sum value) {
-	whole, step := s.group, s.group
-	if s.out != s.compute {
-		step = min(2, whole)
-	}
-	if s.shifted.within {
-		step = 1
-	}
-	for v := 0; v < whole; v += step {
+	whole := s.group
+	for v, step := 0, whole; v < whole; v += step {
+		if s.out != s.compute {
+			step = s.packs(v)
+		}
 		s.group = step
 		packed := s.out.pack(s.kernel, sum[v:v+step])
 		s.group = whole
