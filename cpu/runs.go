@@ -19,6 +19,8 @@ const (
 	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
 	// have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
+	// shortShared is the shortest run, in bytes, that they store so if runs share lines.
+	shortShared = 1 << 8
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -114,6 +116,7 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 		return false
 	}
 	c.stream, c.heads = k.streams(n, a)
+	c.shares = c.heads && k.shares(n, a)
 	c.ahead, c.strands, c.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
@@ -194,10 +197,16 @@ func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
 		return false, false
 	}
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	if heads && (!k.heads || k.repeats && (n*int(k.out.Size()) < longHeads || !k.mayRepeatRuns(n, a))) {
+	if heads && (!k.heads || k.repeats && (n*int(k.out.Size()) < longHeads && !k.shares(n, a) || !k.mayRepeatRuns(n, a))) {
 		return false, false
 	}
 	return true, heads
+}
+
+// shares reports whether runs with heads follow one another, so that kernels without masks store around the caches what
+// two of them have of a line, too (internal/gen/shared_lines.go).
+func (k *kernel) shares(n int, a *Args) bool {
+	return k.repeats && n*int(k.out.Size()) >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[len(a.In)] == int64(n)*k.out.Size()
 }
 
 // lacks reports whether a data operand is absent that the kernel reads, or one that it

@@ -84,35 +84,36 @@ const (
 	_ = uint(scratchBlocks - bendBlocks - 2*cubicTaps)
 )
 
-// Scratch is a worker's private memory, so that running never allocates.
+// Scratch is a worker's private memory, so that running never allocates. Where one begins at a multiple of a cache line,
+// so does all that kernels read and write vectors of: no vector lies across two lines.
 type Scratch struct {
-	blocks     [scratchBlocks][Block]float64
-	ints       [2 * pixelBlocks][Block]int64
-	lanes      [weightTreeRows][Lanes + laneSlack]float64
-	tree32     [weightTreeRows]Tree[float32]
-	tree64     [weightTreeRows]Tree[float64]
-	operands32 operands[float32]
-	operands64 operands[float64]
-	Tile       ParamTile
-	columns    [2][Lanes*MaxColumns + columnSlack]float64 // accumulators of groups side by side, or of an image's pixels
+	blocks  [scratchBlocks][Block]float64
+	ints    [2 * pixelBlocks][Block]int64
+	lanes   [weightTreeRows][Lanes + laneSlack]float64
+	tree32  [weightTreeRows]Tree[float32]
+	tree64  [weightTreeRows]Tree[float64]
+	Tile    ParamTile
+	columns [2][Lanes*MaxColumns + columnSlack]float64 // accumulators of groups side by side, or of an image's pixels
 	// Of generated kernels.
 	params [2][paramBlock]float64
 	zeros  [paramBlock]float64 // an absent data input
 	unused [paramBlock]float64 // an absent output
 
-	short    GridBlock                       // grid_short.go
 	runs     runParams                       // of many runs
 	quick    quickMemory                     // quick_columns.go
 	_        [8]float64                      // zeros, which kernels that step back add to zeros
 	groups   [MaxGroupRuns][2][Lanes]float64 // the lanes of many groups
 	weights  weightScratch
-	doubles  doubleScratch
 	gathered gatherScratch
+	doubles  doubleScratch
 	groupsOf columnGroups
 	part     struct { // assembly_tail.go
 		memory [5][partSize * 8]byte
 		call   kernelCall
 	}
+	operands32 operands[float32]
+	operands64 operands[float64]
+	short      GridBlock // grid_short.go
 }
 
 // BlockOf returns the first n elements of the scratch block with a number.

@@ -5394,7 +5394,7 @@ GLOBL odd16split<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX2S8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $192-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -5405,86 +5405,171 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+
+shared3:
 	CMPQ  96(CX), $0x01
 	JNE   other2
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVSXBD  (DX)(R11*1), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVSXBD  8(DX)(R11*1), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*4)
-	VMOVDQU    Y3, 32(BX)(R11*4)
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored8:
+asked11:
+	VPMOVSXBD (DX)(R11*1), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX)(R11*1), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*4)
+	VMOVDQU   Y3, 32(BX)(R11*4)
+
+stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
-	JMP  step5
+	JMP  step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-around7:
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ Y2, (BX)(R11*4)
 	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored8
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
 
 other2:
-step9:
+step19:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned11
+	JEQ   aligned21
 	CMPQ  AX, $0x00000040
-	JLT   aligned11
+	JLT   aligned21
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned11
+	JEQ   aligned21
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand13:
+strand23:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	VPMOVSXBD    (DX), Y2
@@ -5496,27 +5581,27 @@ strand13:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near14
+	JNE          near24
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around25
 
-near14:
+near24:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored16
+	JMP     stored26
 
-around15:
+around25:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored16:
+stored26:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5524,25 +5609,25 @@ stored16:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned11:
-turn17:
+aligned21:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns29
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand30:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block18:
+block28:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near31
 	PREFETCHT1 (DX)(R11*1)
 
-near21:
+near31:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5552,16 +5637,16 @@ near21:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around32
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
+	JMP       stored33
 
-around22:
+around32:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored23:
+stored33:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5571,16 +5656,16 @@ stored23:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around34
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored25
+	JMP       stored35
 
-around24:
+around34:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored25:
+stored35:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -5590,16 +5675,16 @@ stored25:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around36
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored27
+	JMP       stored37
 
-around26:
+around36:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored27:
+stored37:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -5609,58 +5694,58 @@ stored27:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around38
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored29
+	JMP       stored39
 
-around28:
+around38:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored29:
+stored39:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn27
 
-turns19:
+turns29:
 	TESTQ AX, AX
-	JEQ   none30
+	JEQ   none40
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand31:
+strand41:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some32:
+some42:
 	TESTQ DI, DI
-	JLE   done33
+	JLE   done43
 	CMPQ  DI, $0x00000010
-	JGE   whole34
+	JGE   whole44
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*1), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole34:
+whole44:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near45
 	PREFETCHT1 (DX)(R11*1)
 
-near35:
+near45:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5670,26 +5755,26 @@ near35:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      78(CX), $0x00
-	JNE       near36
+	JNE       near46
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around47
 
-near36:
+near46:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored38
+	JMP     stored48
 
-around37:
+around47:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored38:
+stored48:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some32
+	JMP  some42
 
-done33:
+done43:
 	IMUL3Q $0x01, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5700,22 +5785,22 @@ done33:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand31
+	JNE    strand41
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none30:
+none40:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps20
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step19
 
-steps10:
+steps20:
 	VZEROUPPER
 	RET
 
@@ -5729,27 +5814,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block40:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 
-near42:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded53
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded54
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded54:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5759,28 +5844,28 @@ loaded44:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around55
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
+	JMP       stored56
 
-around45:
+around55:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored46:
+stored56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded57
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded47:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded58
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded48:
+loaded58:
 	VPMOVSXBD 16(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 24(DX), Y5
@@ -5790,28 +5875,28 @@ loaded48:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around59
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored50
+	JMP       stored60
 
-around49:
+around59:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored50:
+stored60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded51:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded52:
+loaded62:
 	VPMOVSXBD 32(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 40(DX), Y5
@@ -5821,28 +5906,28 @@ loaded52:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around63
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored54
+	JMP       stored64
 
-around53:
+around63:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored54:
+stored64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded55:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded56:
+loaded66:
 	VPMOVSXBD 48(DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 56(DX), Y5
@@ -5852,39 +5937,39 @@ loaded56:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around67
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored58
+	JMP       stored68
 
-around57:
+around67:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored58:
+stored68:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block50
 
-blocks41:
-some59:
+blocks51:
+some69:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done70
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded71
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded72
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded72:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5894,24 +5979,24 @@ loaded62:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around73
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored64
+	JMP       stored74
 
-around63:
+around73:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored64:
+stored74:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some69
 
-done60:
+done70:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5929,7 +6014,7 @@ last:
 
 // func dequantizeAVX2S8F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $192-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -5940,86 +6025,171 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+
+shared3:
 	CMPQ  96(CX), $0x01
 	JNE   other2
 	CMPQ  AX, $0x00000008
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -8(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVSXBD  (DX)(R11*1), X2
-	VCVTDQ2PD  X2, Y2
-	VPMOVSXBD  4(DX)(R11*1), X3
-	VCVTDQ2PD  X3, Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored8:
+asked11:
+	VPMOVSXBD (DX)(R11*1), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXBD 4(DX)(R11*1), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*8)
+	VMOVDQU   Y3, 32(BX)(R11*8)
+
+stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
-	JMP  step5
+	JMP  step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-around7:
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ Y2, (BX)(R11*8)
 	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored8
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
 
 other2:
-step9:
+step19:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned11
+	JEQ   aligned21
 	CMPQ  AX, $0x00000008
-	JLT   aligned11
+	JLT   aligned21
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned11
+	JEQ   aligned21
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand13:
+strand23:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	VPMOVSXBD    (DX), X2
@@ -6031,27 +6201,27 @@ strand13:
 	VMULPD       Y0, Y2, Y2
 	VMULPD       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near14
+	JNE          near24
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around25
 
-near14:
+near24:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored16
+	JMP     stored26
 
-around15:
+around25:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored16:
+stored26:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand13
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6059,25 +6229,25 @@ stored16:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*8), BX
 
-aligned11:
-turn17:
+aligned21:
+turn27:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns29
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand30:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block18:
+block28:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near31
 	PREFETCHT1 (DX)(R11*1)
 
-near21:
+near31:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -6087,58 +6257,58 @@ near21:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around32
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
+	JMP       stored33
 
-around22:
+around32:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored23:
+stored33:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block18
+	JNE  block28
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand30
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn27
 
-turns19:
+turns29:
 	TESTQ AX, AX
-	JEQ   none24
+	JEQ   none34
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand25:
+strand35:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         AX, DI
 
-some26:
+some36:
 	TESTQ DI, DI
-	JLE   done27
+	JLE   done37
 	CMPQ  DI, $0x00000008
-	JGE   whole28
+	JGE   whole38
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*1), DX
 	LEAQ  (BX)(DI*8), BX
 	MOVQ  $0x00000008, DI
 
-whole28:
+whole38:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near39
 	PREFETCHT1 (DX)(R11*1)
 
-near29:
+near39:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -6148,26 +6318,26 @@ near29:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      78(CX), $0x00
-	JNE       near30
+	JNE       near40
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around41
 
-near30:
+near40:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored32
+	JMP     stored42
 
-around31:
+around41:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored32:
+stored42:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some26
+	JMP  some36
 
-done27:
+done37:
 	IMUL3Q $0x01, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -6178,22 +6348,22 @@ done27:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand25
+	JNE    strand35
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none24:
+none34:
 	DECQ R8
-	JEQ  steps10
+	JEQ  steps20
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step9
+	JMP  step19
 
-steps10:
+steps20:
 	VZEROUPPER
 	RET
 
@@ -6207,27 +6377,27 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block34:
+block44:
 	CMPQ       AX, $0x00000020
-	JLT        blocks35
+	JLT        blocks45
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near36
+	JEQ        near46
 	PREFETCHT1 (DX)(R8*1)
 
-near36:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded47
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded37:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded48
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded38:
+loaded48:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -6237,28 +6407,28 @@ loaded38:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around49
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored40
+	JMP       stored50
 
-around39:
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored40:
+stored50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded51
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded41:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded52
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded42:
+loaded52:
 	VPMOVSXBD 8(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 12(DX), X5
@@ -6268,28 +6438,28 @@ loaded42:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around53
 	VMOVDQU   Y4, 64(BX)
 	VMOVDQU   Y5, 96(BX)
-	JMP       stored44
+	JMP       stored54
 
-around43:
+around53:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored44:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded55
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded45:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded56
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded46:
+loaded56:
 	VPMOVSXBD 16(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 20(DX), X5
@@ -6299,28 +6469,28 @@ loaded46:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around57
 	VMOVDQU   Y4, 128(BX)
 	VMOVDQU   Y5, 160(BX)
-	JMP       stored48
+	JMP       stored58
 
-around47:
+around57:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored48:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded59
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded49:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded50:
+loaded60:
 	VPMOVSXBD 24(DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 28(DX), X5
@@ -6330,39 +6500,39 @@ loaded50:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around61
 	VMOVDQU   Y4, 192(BX)
 	VMOVDQU   Y5, 224(BX)
-	JMP       stored52
+	JMP       stored62
 
-around51:
+around61:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored52:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block34
+	JMP  block44
 
-blocks35:
-some53:
+blocks45:
+some63:
 	TESTQ   AX, AX
-	JLE     done54
+	JLE     done64
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded55:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded56:
+loaded66:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -6372,24 +6542,24 @@ loaded56:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around67
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored58
+	JMP       stored68
 
-around57:
+around67:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored58:
+stored68:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some53
+	JMP  some63
 
-done54:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6425,10662 +6595,29 @@ TEXT ·dequantizeAVX2S8H16(SB), NOSPLIT, $0-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVSXBD  (DX)(R11*1), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVSXBD  8(DX)(R11*1), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       273(CX), $0x00
-	JNE        kind8
-	VCVTPS2PH  $0x00, Y2, X2
-	VCVTPS2PH  $0x00, Y3, X3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X2, (BX)(R11*2)
-	VMOVDQU    X3, 16(BX)(R11*2)
+step6:
+	TESTQ R9, R9
+	JNE   some8
 
-stored10:
-	JMP done7
-
-kind8:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around12
-	VMOVDQU   Y2, (BX)(R11*2)
-
-stored13:
-	JMP done7
-
-done7:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around9:
-	VMOVNTDQ X2, (BX)(R11*2)
-	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored10
-
-around12:
-	VMOVNTDQ Y2, (BX)(R11*2)
-	JMP      stored13
-
-other2:
-step14:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VPMOVSXBD (DX), Y2
+asked9:
+	VPMOVSXBD (DX)(R11*1), Y2
 	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 8(DX), Y3
+	VPMOVSXBD 8(DX)(R11*1), Y3
 	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind24
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored26:
-	JMP done23
-
-kind24:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, (BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, (BX)
-
-stored29:
-	JMP done23
-
-done23:
-	VPMOVSXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind31
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored33:
-	JMP done30
-
-kind31:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y2, 32(BX)
-
-stored36:
-	JMP done30
-
-done30:
-	VPMOVSXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind38
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored40:
-	JMP done37
-
-kind38:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y2, 64(BX)
-
-stored43:
-	JMP done37
-
-done37:
-	VPMOVSXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind45
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored47:
-	JMP done44
-
-kind45:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y2, 96(BX)
-
-stored50:
-	JMP done44
-
-done44:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-	TESTQ AX, AX
-	JEQ   none51
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand52:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some53:
-	TESTQ DI, DI
-	JLE   done54
-	CMPQ  DI, $0x00000010
-	JGE   whole55
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole55:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near56
-	PREFETCHT1 (DX)(R11*1)
-
-near56:
-	VPMOVSXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind58
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near59
-	CMPB      76(CX), $0x00
-	JNE       around60
-
-near59:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored61
-
-around60:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored61:
-	JMP done57
-
-kind58:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU Y2, (BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ Y2, (BX)
-
-stored65:
-	JMP done57
-
-done57:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some53
-
-done54:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand52
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none51:
-	DECQ R8
-	JEQ  steps15
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step14
-
-steps15:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block67:
-	CMPQ       AX, $0x00000040
-	JLT        blocks68
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near69
-	PREFETCHT1 (DX)(R8*1)
-
-near69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded70
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded70:
-	CMPB    73(CX), $0x00
-	JEQ     loaded71
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded71:
-	VPMOVSXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind73
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored75:
-	JMP done72
-
-kind73:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around77
-	VMOVDQU   Y4, (BX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Y4, (BX)
-
-stored78:
-	JMP done72
-
-done72:
-	CMPB    72(CX), $0x00
-	JEQ     loaded79
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded79:
-	CMPB    73(CX), $0x00
-	JEQ     loaded80
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded80:
-	VPMOVSXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind82
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored84:
-	JMP done81
-
-kind82:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around86
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Y4, 32(BX)
-
-stored87:
-	JMP done81
-
-done81:
-	CMPB    72(CX), $0x00
-	JEQ     loaded88
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded88:
-	CMPB    73(CX), $0x00
-	JEQ     loaded89
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded89:
-	VPMOVSXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind91
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored93:
-	JMP done90
-
-kind91:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around95
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored96
-
-around95:
-	VMOVNTDQ Y4, 64(BX)
-
-stored96:
-	JMP done90
-
-done90:
-	CMPB    72(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded97:
-	CMPB    73(CX), $0x00
-	JEQ     loaded98
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded98:
-	VPMOVSXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind100
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around101
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored102
-
-around101:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored102:
-	JMP done99
-
-kind100:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around104
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Y4, 96(BX)
-
-stored105:
-	JMP done99
-
-done99:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block67
-
-blocks68:
-some106:
-	TESTQ   AX, AX
-	JLE     done107
-	CMPB    72(CX), $0x00
-	JEQ     loaded108
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded108:
-	CMPB    73(CX), $0x00
-	JEQ     loaded109
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded109:
-	VPMOVSXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind111
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around112
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored113
-
-around112:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored113:
-	JMP done110
-
-kind111:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around115
-	VMOVDQU   Y4, (BX)
-	JMP       stored116
-
-around115:
-	VMOVNTDQ Y4, (BX)
-
-stored116:
-	JMP done110
-
-done110:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some106
-
-done107:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $32
-
-// func dequantizeAVX2U8F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVZXBD  (DX)(R11*1), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVZXBD  8(DX)(R11*1), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*4)
-	VMOVDQU    Y3, 32(BX)(R11*4)
-
-stored8:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*4)
-	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000040
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVZXBD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXBD    8(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-
-near21:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	VPMOVZXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored25:
-	VPMOVZXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored27:
-	VPMOVZXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored29:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none30
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand31:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some32:
-	TESTQ DI, DI
-	JLE   done33
-	CMPQ  DI, $0x00000010
-	JGE   whole34
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole34:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near35
-	PREFETCHT1 (DX)(R11*1)
-
-near35:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near36
-	CMPB      76(CX), $0x00
-	JNE       around37
-
-near36:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored38
-
-around37:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored38:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some32
-
-done33:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand31
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none30:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block40:
-	CMPQ       AX, $0x00000040
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded48:
-	VPMOVZXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored50:
-	CMPB    72(CX), $0x00
-	JEQ     loaded51
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded51:
-	CMPB    73(CX), $0x00
-	JEQ     loaded52
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded52:
-	VPMOVZXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded56:
-	VPMOVZXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored58:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block40
-
-blocks41:
-some59:
-	TESTQ   AX, AX
-	JLE     done60
-	CMPB    72(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded61:
-	CMPB    73(CX), $0x00
-	JEQ     loaded62
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded62:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored64:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some59
-
-done60:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U8F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000008
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x00000007, AX
-	JNE   other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVZXBD  (DX)(R11*1), X2
-	VCVTDQ2PD  X2, Y2
-	VPMOVZXBD  4(DX)(R11*1), X3
-	VCVTDQ2PD  X3, Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
-
-stored8:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*8)
-	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000008
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVZXBD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVZXBD    4(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-
-near21:
-	VPMOVZXBD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXBD 4(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VPMOVZXBD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXBD 4(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near30
-	CMPB      76(CX), $0x00
-	JNE       around31
-
-near30:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block34:
-	CMPQ       AX, $0x00000020
-	JLT        blocks35
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near36
-	PREFETCHT1 (DX)(R8*1)
-
-near36:
-	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded38:
-	VPMOVZXBD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded42:
-	VPMOVZXBD 8(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 12(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored44:
-	CMPB    72(CX), $0x00
-	JEQ     loaded45
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded45:
-	CMPB    73(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded46:
-	VPMOVZXBD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 20(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded50:
-	VPMOVZXBD 24(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 28(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored52:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block34
-
-blocks35:
-some53:
-	TESTQ   AX, AX
-	JLE     done54
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded56:
-	VPMOVZXBD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored58:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some53
-
-done54:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U8H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	VPMOVZXBD  (DX)(R11*1), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVZXBD  8(DX)(R11*1), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       273(CX), $0x00
-	JNE        kind8
-	VCVTPS2PH  $0x00, Y2, X2
-	VCVTPS2PH  $0x00, Y3, X3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X2, (BX)(R11*2)
-	VMOVDQU    X3, 16(BX)(R11*2)
-
-stored10:
-	JMP done7
-
-kind8:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around12
-	VMOVDQU   Y2, (BX)(R11*2)
-
-stored13:
-	JMP done7
-
-done7:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around9:
-	VMOVNTDQ X2, (BX)(R11*2)
-	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored10
-
-around12:
-	VMOVNTDQ Y2, (BX)(R11*2)
-	JMP      stored13
-
-other2:
-step14:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-
-near22:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind24
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around25
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored26
-
-around25:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored26:
-	JMP done23
-
-kind24:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, (BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, (BX)
-
-stored29:
-	JMP done23
-
-done23:
-	VPMOVZXBD 16(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 24(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind31
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored33:
-	JMP done30
-
-kind31:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y2, 32(BX)
-
-stored36:
-	JMP done30
-
-done30:
-	VPMOVZXBD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 40(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind38
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored40:
-	JMP done37
-
-kind38:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y2, 64(BX)
-
-stored43:
-	JMP done37
-
-done37:
-	VPMOVZXBD 48(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 56(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind45
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored47:
-	JMP done44
-
-kind45:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y2, 96(BX)
-
-stored50:
-	JMP done44
-
-done44:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-	TESTQ AX, AX
-	JEQ   none51
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand52:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some53:
-	TESTQ DI, DI
-	JLE   done54
-	CMPQ  DI, $0x00000010
-	JGE   whole55
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole55:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near56
-	PREFETCHT1 (DX)(R11*1)
-
-near56:
-	VPMOVZXBD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXBD 8(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind58
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near59
-	CMPB      76(CX), $0x00
-	JNE       around60
-
-near59:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored61
-
-around60:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored61:
-	JMP done57
-
-kind58:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU Y2, (BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ Y2, (BX)
-
-stored65:
-	JMP done57
-
-done57:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some53
-
-done54:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand52
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none51:
-	DECQ R8
-	JEQ  steps15
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step14
-
-steps15:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block67:
-	CMPQ       AX, $0x00000040
-	JLT        blocks68
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near69
-	PREFETCHT1 (DX)(R8*1)
-
-near69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded70
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded70:
-	CMPB    73(CX), $0x00
-	JEQ     loaded71
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded71:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind73
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around74
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored75
-
-around74:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored75:
-	JMP done72
-
-kind73:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around77
-	VMOVDQU   Y4, (BX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Y4, (BX)
-
-stored78:
-	JMP done72
-
-done72:
-	CMPB    72(CX), $0x00
-	JEQ     loaded79
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded79:
-	CMPB    73(CX), $0x00
-	JEQ     loaded80
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded80:
-	VPMOVZXBD 16(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 24(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind82
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around83
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored84
-
-around83:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored84:
-	JMP done81
-
-kind82:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around86
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Y4, 32(BX)
-
-stored87:
-	JMP done81
-
-done81:
-	CMPB    72(CX), $0x00
-	JEQ     loaded88
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded88:
-	CMPB    73(CX), $0x00
-	JEQ     loaded89
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded89:
-	VPMOVZXBD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 40(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind91
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around92
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored93
-
-around92:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored93:
-	JMP done90
-
-kind91:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around95
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored96
-
-around95:
-	VMOVNTDQ Y4, 64(BX)
-
-stored96:
-	JMP done90
-
-done90:
-	CMPB    72(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded97:
-	CMPB    73(CX), $0x00
-	JEQ     loaded98
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded98:
-	VPMOVZXBD 48(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 56(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind100
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around101
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored102
-
-around101:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored102:
-	JMP done99
-
-kind100:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around104
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Y4, 96(BX)
-
-stored105:
-	JMP done99
-
-done99:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block67
-
-blocks68:
-some106:
-	TESTQ   AX, AX
-	JLE     done107
-	CMPB    72(CX), $0x00
-	JEQ     loaded108
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded108:
-	CMPB    73(CX), $0x00
-	JEQ     loaded109
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded109:
-	VPMOVZXBD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind111
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around112
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored113
-
-around112:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored113:
-	JMP done110
-
-kind111:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around115
-	VMOVDQU   Y4, (BX)
-	JMP       stored116
-
-around115:
-	VMOVNTDQ Y4, (BX)
-
-stored116:
-	JMP done110
-
-done110:
-	ADDQ $+16, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some106
-
-done107:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVSXWD  (DX)(R11*2), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVSXWD  16(DX)(R11*2), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*4)
-	VMOVDQU    Y3, 32(BX)(R11*4)
-
-stored8:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*4)
-	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000040
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVSXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVSXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near21:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	VPMOVSXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored25:
-	VPMOVSXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored27:
-	VPMOVSXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored29:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none30
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand31:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some32:
-	TESTQ DI, DI
-	JLE   done33
-	CMPQ  DI, $0x00000010
-	JGE   whole34
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole34:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near35
-	PREFETCHT1 (DX)(R11*1)
-
-near35:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near36
-	CMPB      76(CX), $0x00
-	JNE       around37
-
-near36:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored38
-
-around37:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored38:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some32
-
-done33:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand31
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none30:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block40:
-	CMPQ       AX, $0x00000040
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded48:
-	VPMOVSXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored50:
-	CMPB    72(CX), $0x00
-	JEQ     loaded51
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded51:
-	CMPB    73(CX), $0x00
-	JEQ     loaded52
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded52:
-	VPMOVSXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded56:
-	VPMOVSXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored58:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block40
-
-blocks41:
-some59:
-	TESTQ   AX, AX
-	JLE     done60
-	CMPB    72(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded61:
-	CMPB    73(CX), $0x00
-	JEQ     loaded62
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded62:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored64:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some59
-
-done60:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000008
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x00000007, AX
-	JNE   other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVSXWD  (DX)(R11*2), X2
-	VCVTDQ2PD  X2, Y2
-	VPMOVSXWD  8(DX)(R11*2), X3
-	VCVTDQ2PD  X3, Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
-
-stored8:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*8)
-	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000008
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVSXWD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVSXWD    8(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-
-near21:
-	VPMOVSXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVSXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VPMOVSXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVSXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near30
-	CMPB      76(CX), $0x00
-	JNE       around31
-
-near30:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block34:
-	CMPQ       AX, $0x00000020
-	JLT        blocks35
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near36
-	PREFETCHT1 (DX)(R8*1)
-
-near36:
-	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded38:
-	VPMOVSXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded42:
-	VPMOVSXWD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 24(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored44:
-	CMPB    72(CX), $0x00
-	JEQ     loaded45
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded45:
-	CMPB    73(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded46:
-	VPMOVSXWD 32(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 40(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded50:
-	VPMOVSXWD 48(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 56(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored52:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block34
-
-blocks35:
-some53:
-	TESTQ   AX, AX
-	JLE     done54
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded56:
-	VPMOVSXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVSXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored58:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some53
-
-done54:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2S16H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $32-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
-	JNE          keep7
-
-kept8:
-	XORQ R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVSXWD  (DX)(R11*2), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVSXWD  16(DX)(R11*2), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       273(CX), $0x00
-	JNE        kind10
-	VCVTPS2PH  $0x00, Y2, X2
-	VCVTPS2PH  $0x00, Y3, X3
-	CMPB       76(CX), $0x00
-	JNE        around11
-	VMOVDQU    X2, (BX)(R11*2)
-	VMOVDQU    X3, 16(BX)(R11*2)
-
-stored12:
-	JMP done9
-
-kind10:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   Y2, (BX)(R11*2)
-
-stored15:
-	JMP done9
-
-done9:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends16
-
-end17:
-	JMP step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-keep7:
-	VMOVDQU (DX)(DI*2), Y2
-	VMOVDQU Y2, (SP)
-	JMP     kept8
-
-around11:
-	VMOVNTDQ X2, (BX)(R11*2)
-	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored12
-
-around14:
-	VMOVNTDQ Y2, (BX)(R11*2)
-	JMP      stored15
-
-ends16:
-	IMUL3Q $-2, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end17
-
-other2:
-step18:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn22:
-	CMPQ AX, 104(CX)
-	JLT  turns24
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand25:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block23:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near26:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind28
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored30:
-	JMP done27
-
-kind28:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y2, (BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y2, (BX)
-
-stored33:
-	JMP done27
-
-done27:
-	VPMOVSXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind35
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored37:
-	JMP done34
-
-kind35:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y2, 32(BX)
-
-stored40:
-	JMP done34
-
-done34:
-	VPMOVSXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind42
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored44:
-	JMP done41
-
-kind42:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ Y2, 64(BX)
-
-stored47:
-	JMP done41
-
-done41:
-	VPMOVSXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind49
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored51:
-	JMP done48
-
-kind49:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y2, 96(BX)
-
-stored54:
-	JMP done48
-
-done48:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block23
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand25
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn22
-
-turns24:
-	TESTQ AX, AX
-	JEQ   none55
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand56:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some57:
-	TESTQ DI, DI
-	JLE   done58
-	CMPQ  DI, $0x00000010
-	JGE   whole59
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole59:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near60
-	PREFETCHT1 (DX)(R11*1)
-
-near60:
-	VPMOVSXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVSXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind62
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored65:
-	JMP done61
-
-kind62:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near67
-	CMPB      76(CX), $0x00
-	JNE       around68
-
-near67:
-	VMOVDQU Y2, (BX)
-	JMP     stored69
-
-around68:
-	VMOVNTDQ Y2, (BX)
-
-stored69:
-	JMP done61
-
-done61:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some57
-
-done58:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand56
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none55:
-	DECQ R8
-	JEQ  steps19
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step18
-
-steps19:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block71:
-	CMPQ       AX, $0x00000040
-	JLT        blocks72
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near73
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near73:
-	CMPB    72(CX), $0x00
-	JEQ     loaded74
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded74:
-	CMPB    73(CX), $0x00
-	JEQ     loaded75
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded75:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind77
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around78
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored79
-
-around78:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored79:
-	JMP done76
-
-kind77:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around81
-	VMOVDQU   Y4, (BX)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Y4, (BX)
-
-stored82:
-	JMP done76
-
-done76:
-	CMPB    72(CX), $0x00
-	JEQ     loaded83
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded83:
-	CMPB    73(CX), $0x00
-	JEQ     loaded84
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded84:
-	VPMOVSXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind86
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around87
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored88
-
-around87:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored88:
-	JMP done85
-
-kind86:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around90
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored91
-
-around90:
-	VMOVNTDQ Y4, 32(BX)
-
-stored91:
-	JMP done85
-
-done85:
-	CMPB    72(CX), $0x00
-	JEQ     loaded92
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded92:
-	CMPB    73(CX), $0x00
-	JEQ     loaded93
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded93:
-	VPMOVSXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind95
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around96
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored97
-
-around96:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored97:
-	JMP done94
-
-kind95:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored100
-
-around99:
-	VMOVNTDQ Y4, 64(BX)
-
-stored100:
-	JMP done94
-
-done94:
-	CMPB    72(CX), $0x00
-	JEQ     loaded101
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded101:
-	CMPB    73(CX), $0x00
-	JEQ     loaded102
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded102:
-	VPMOVSXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind104
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around105
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored106
-
-around105:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored106:
-	JMP done103
-
-kind104:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around108
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored109
-
-around108:
-	VMOVNTDQ Y4, 96(BX)
-
-stored109:
-	JMP done103
-
-done103:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block71
-
-blocks72:
-some110:
-	TESTQ   AX, AX
-	JLE     done111
-	CMPB    72(CX), $0x00
-	JEQ     loaded112
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded112:
-	CMPB    73(CX), $0x00
-	JEQ     loaded113
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded113:
-	VPMOVSXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVSXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind115
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around116
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored117
-
-around116:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored117:
-	JMP done114
-
-kind115:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around119
-	VMOVDQU   Y4, (BX)
-	JMP       stored120
-
-around119:
-	VMOVNTDQ Y4, (BX)
-
-stored120:
-	JMP done114
-
-done114:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some110
-
-done111:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16F32(n int, call *kernelCall)
-// Requires: AVX, AVX2, MMX+
-TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVZXWD  (DX)(R11*2), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVZXWD  16(DX)(R11*2), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*4)
-	VMOVDQU    Y3, 32(BX)(R11*4)
-
-stored8:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*4)
-	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000040
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VPMOVZXWD    (DX), Y2
-	VCVTDQ2PS    Y2, Y2
-	VPMOVZXWD    16(DX), Y3
-	VCVTDQ2PS    Y3, Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near21:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	VPMOVZXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU   Y2, 64(BX)
-	VMOVDQU   Y3, 96(BX)
-	JMP       stored25
-
-around24:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored25:
-	VPMOVZXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   Y2, 128(BX)
-	VMOVDQU   Y3, 160(BX)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored27:
-	VPMOVZXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, 192(BX)
-	VMOVDQU   Y3, 224(BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored29:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none30
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand31:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some32:
-	TESTQ DI, DI
-	JLE   done33
-	CMPQ  DI, $0x00000010
-	JGE   whole34
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole34:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near35
-	PREFETCHT1 (DX)(R11*1)
-
-near35:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near36
-	CMPB      76(CX), $0x00
-	JNE       around37
-
-near36:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored38
-
-around37:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored38:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some32
-
-done33:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand31
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none30:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block40:
-	CMPQ       AX, $0x00000040
-	JLT        blocks41
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near42
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near42:
-	CMPB    72(CX), $0x00
-	JEQ     loaded43
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded43:
-	CMPB    73(CX), $0x00
-	JEQ     loaded44
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded44:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around45
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored46
-
-around45:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded48:
-	VPMOVZXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored50:
-	CMPB    72(CX), $0x00
-	JEQ     loaded51
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded51:
-	CMPB    73(CX), $0x00
-	JEQ     loaded52
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded52:
-	VPMOVZXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded56:
-	VPMOVZXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored58:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block40
-
-blocks41:
-some59:
-	TESTQ   AX, AX
-	JLE     done60
-	CMPB    72(CX), $0x00
-	JEQ     loaded61
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded61:
-	CMPB    73(CX), $0x00
-	JEQ     loaded62
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded62:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around63
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored64:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some59
-
-done60:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000008
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x00000007, AX
-	JNE   other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVZXWD  (DX)(R11*2), X2
-	VCVTDQ2PD  X2, Y2
-	VPMOVZXWD  8(DX)(R11*2), X3
-	VCVTDQ2PD  X3, Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
-
-stored8:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*8)
-	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000008
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VPMOVZXWD    (DX), X2
-	VCVTDQ2PD    X2, Y2
-	VPMOVZXWD    8(DX), X3
-	VCVTDQ2PD    X3, Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-
-near21:
-	VPMOVZXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VPMOVZXWD (DX), X2
-	VCVTDQ2PD X2, Y2
-	VPMOVZXWD 8(DX), X3
-	VCVTDQ2PD X3, Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near30
-	CMPB      76(CX), $0x00
-	JNE       around31
-
-near30:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block34:
-	CMPQ       AX, $0x00000020
-	JLT        blocks35
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near36
-	PREFETCHT1 (DX)(R8*1)
-
-near36:
-	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded38:
-	VPMOVZXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded42:
-	VPMOVZXWD 16(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 24(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored44:
-	CMPB    72(CX), $0x00
-	JEQ     loaded45
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded45:
-	CMPB    73(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded46:
-	VPMOVZXWD 32(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 40(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded50:
-	VPMOVZXWD 48(DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 56(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored52:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block34
-
-blocks35:
-some53:
-	TESTQ   AX, AX
-	JLE     done54
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded56:
-	VPMOVZXWD (DX), X4
-	VCVTDQ2PD X4, Y4
-	VPMOVZXWD 8(DX), X5
-	VCVTDQ2PD X5, Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored58:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some53
-
-done54:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2U16H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $32-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
-	JNE          keep7
-
-kept8:
-	XORQ R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVZXWD  (DX)(R11*2), Y2
-	VCVTDQ2PS  Y2, Y2
-	VPMOVZXWD  16(DX)(R11*2), Y3
-	VCVTDQ2PS  Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       273(CX), $0x00
-	JNE        kind10
-	VCVTPS2PH  $0x00, Y2, X2
-	VCVTPS2PH  $0x00, Y3, X3
-	CMPB       76(CX), $0x00
-	JNE        around11
-	VMOVDQU    X2, (BX)(R11*2)
-	VMOVDQU    X3, 16(BX)(R11*2)
-
-stored12:
-	JMP done9
-
-kind10:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU   Y2, (BX)(R11*2)
-
-stored15:
-	JMP done9
-
-done9:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends16
-
-end17:
-	JMP step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-keep7:
-	VMOVDQU (DX)(DI*2), Y2
-	VMOVDQU Y2, (SP)
-	JMP     kept8
-
-around11:
-	VMOVNTDQ X2, (BX)(R11*2)
-	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored12
-
-around14:
-	VMOVNTDQ Y2, (BX)(R11*2)
-	JMP      stored15
-
-ends16:
-	IMUL3Q $-2, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end17
-
-other2:
-step18:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn22:
-	CMPQ AX, 104(CX)
-	JLT  turns24
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand25:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block23:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near26
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near26:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind28
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around29
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored30
-
-around29:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored30:
-	JMP done27
-
-kind28:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU   Y2, (BX)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Y2, (BX)
-
-stored33:
-	JMP done27
-
-done27:
-	VPMOVZXWD 32(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 48(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind35
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around36
-	VMOVDQU   X2, 32(BX)
-	VMOVDQU   X3, 48(BX)
-	JMP       stored37
-
-around36:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored37:
-	JMP done34
-
-kind35:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y2, 32(BX)
-
-stored40:
-	JMP done34
-
-done34:
-	VPMOVZXWD 64(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 80(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind42
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   X2, 64(BX)
-	VMOVDQU   X3, 80(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored44:
-	JMP done41
-
-kind42:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around46
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored47
-
-around46:
-	VMOVNTDQ Y2, 64(BX)
-
-stored47:
-	JMP done41
-
-done41:
-	VPMOVZXWD 96(DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 112(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind49
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around50
-	VMOVDQU   X2, 96(BX)
-	VMOVDQU   X3, 112(BX)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored51:
-	JMP done48
-
-kind49:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y2, 96(BX)
-
-stored54:
-	JMP done48
-
-done48:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block23
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand25
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn22
-
-turns24:
-	TESTQ AX, AX
-	JEQ   none55
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand56:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some57:
-	TESTQ DI, DI
-	JLE   done58
-	CMPQ  DI, $0x00000010
-	JGE   whole59
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole59:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near60
-	PREFETCHT1 (DX)(R11*1)
-
-near60:
-	VPMOVZXWD (DX), Y2
-	VCVTDQ2PS Y2, Y2
-	VPMOVZXWD 16(DX), Y3
-	VCVTDQ2PS Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
-	JNE       kind62
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored65:
-	JMP done61
-
-kind62:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near67
-	CMPB      76(CX), $0x00
-	JNE       around68
-
-near67:
-	VMOVDQU Y2, (BX)
-	JMP     stored69
-
-around68:
-	VMOVNTDQ Y2, (BX)
-
-stored69:
-	JMP done61
-
-done61:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some57
-
-done58:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand56
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none55:
-	DECQ R8
-	JEQ  steps19
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step18
-
-steps19:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block71:
-	CMPQ       AX, $0x00000040
-	JLT        blocks72
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near73
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near73:
-	CMPB    72(CX), $0x00
-	JEQ     loaded74
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded74:
-	CMPB    73(CX), $0x00
-	JEQ     loaded75
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded75:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind77
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around78
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored79
-
-around78:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored79:
-	JMP done76
-
-kind77:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around81
-	VMOVDQU   Y4, (BX)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Y4, (BX)
-
-stored82:
-	JMP done76
-
-done76:
-	CMPB    72(CX), $0x00
-	JEQ     loaded83
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded83:
-	CMPB    73(CX), $0x00
-	JEQ     loaded84
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded84:
-	VPMOVZXWD 32(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 48(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind86
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around87
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored88
-
-around87:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored88:
-	JMP done85
-
-kind86:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around90
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored91
-
-around90:
-	VMOVNTDQ Y4, 32(BX)
-
-stored91:
-	JMP done85
-
-done85:
-	CMPB    72(CX), $0x00
-	JEQ     loaded92
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded92:
-	CMPB    73(CX), $0x00
-	JEQ     loaded93
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded93:
-	VPMOVZXWD 64(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind95
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around96
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored97
-
-around96:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored97:
-	JMP done94
-
-kind95:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around99
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored100
-
-around99:
-	VMOVNTDQ Y4, 64(BX)
-
-stored100:
-	JMP done94
-
-done94:
-	CMPB    72(CX), $0x00
-	JEQ     loaded101
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded101:
-	CMPB    73(CX), $0x00
-	JEQ     loaded102
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded102:
-	VPMOVZXWD 96(DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind104
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around105
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored106
-
-around105:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored106:
-	JMP done103
-
-kind104:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around108
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored109
-
-around108:
-	VMOVNTDQ Y4, 96(BX)
-
-stored109:
-	JMP done103
-
-done103:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block71
-
-blocks72:
-some110:
-	TESTQ   AX, AX
-	JLE     done111
-	CMPB    72(CX), $0x00
-	JEQ     loaded112
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded112:
-	CMPB    73(CX), $0x00
-	JEQ     loaded113
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded113:
-	VPMOVZXWD (DX), Y4
-	VCVTDQ2PS Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VCVTDQ2PS Y5, Y5
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind115
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around116
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored117
-
-around116:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored117:
-	JMP done114
-
-kind115:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around119
-	VMOVDQU   Y4, (BX)
-	JMP       stored120
-
-around119:
-	VMOVNTDQ Y4, (BX)
-
-stored120:
-	JMP done114
-
-done114:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some110
-
-done111:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32F32(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $64-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
-	JNE          keep7
-
-kept8:
-	XORQ R11, R11
-
-step5:
-	LEAQ         (DX)(R9*1), R12
-	PREFETCHT1   (R12)(R11*4)
-	VMOVDQU      (DX)(R11*4), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX)(R11*4), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      Y2, (BX)(R11*4)
-	VMOVDQU      Y3, 32(BX)(R11*4)
-
-stored10:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends11
-
-end12:
-	JMP step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-keep7:
-	VMOVDQU (DX)(DI*4), Y2
-	VMOVDQU Y2, (SP)
-	VMOVDQU 32(DX)(DI*4), Y2
-	VMOVDQU Y2, 32(SP)
-	JMP     kept8
-
-around9:
-	VMOVNTDQ Y2, (BX)(R11*4)
-	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored10
-
-ends11:
-	IMUL3Q $-4, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end12
-
-other2:
-step13:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned15
-	CMPQ  AX, $0x00000040
-	JLT   aligned15
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned15
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand17:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X1
-	VCVTPS2PD    X1, Y1
-	VSUBPD       Y1, Y4, Y4
-	VCVTPD2PSY   Y4, X1
-	VINSERTF128  $0x01, X1, Y3, Y3
-	VMULPS       Y0, Y2, Y1
-	VMULPS       Y0, Y3, Y0
-	CMPB         78(CX), $0x00
-	JNE          near18
-	CMPB         76(CX), $0x00
-	JNE          around19
-
-near18:
-	VMOVDQU Y1, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored20
-
-around19:
-	VMOVNTDQ Y1, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored20:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand17
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned15:
-turn21:
-	CMPQ AX, 104(CX)
-	JLT  turns23
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand24:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block22:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near25
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near25:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around26
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y3, 32(BX)
-	JMP          stored27
-
-around26:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored27:
-	VMOVDQU      64(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      96(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around28
-	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      Y3, 96(BX)
-	JMP          stored29
-
-around28:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored29:
-	VMOVDQU      128(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      160(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around30
-	VMOVDQU      Y2, 128(BX)
-	VMOVDQU      Y3, 160(BX)
-	JMP          stored31
-
-around30:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored31:
-	VMOVDQU      192(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      224(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         76(CX), $0x00
-	JNE          around32
-	VMOVDQU      Y2, 192(BX)
-	VMOVDQU      Y3, 224(BX)
-	JMP          stored33
-
-around32:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored33:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block22
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand24
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn21
-
-turns23:
-	TESTQ AX, AX
-	JEQ   none34
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand35:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some36:
-	TESTQ DI, DI
-	JLE   done37
-	CMPQ  DI, $0x00000010
-	JGE   whole38
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole38:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near39
-	PREFETCHT1 (DX)(R11*1)
-
-near39:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         78(CX), $0x00
-	JNE          near40
-	CMPB         76(CX), $0x00
-	JNE          around41
-
-near40:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored42
-
-around41:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored42:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some36
-
-done37:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand35
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none34:
-	DECQ R8
-	JEQ  steps14
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step13
-
-steps14:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block44:
-	CMPQ       AX, $0x00000040
-	JLT        blocks45
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near46
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near46:
-	CMPB    72(CX), $0x00
-	JEQ     loaded47
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded47:
-	CMPB    73(CX), $0x00
-	JEQ     loaded48
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded48:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around49
-	VMOVDQU      Y4, (BX)
-	VMOVDQU      Y5, 32(BX)
-	JMP          stored50
-
-around49:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored50:
-	CMPB    72(CX), $0x00
-	JEQ     loaded51
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded51:
-	CMPB    73(CX), $0x00
-	JEQ     loaded52
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded52:
-	VMOVDQU      64(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      96(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around53
-	VMOVDQU      Y4, 64(BX)
-	VMOVDQU      Y5, 96(BX)
-	JMP          stored54
-
-around53:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored54:
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded56:
-	VMOVDQU      128(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      160(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around57
-	VMOVDQU      Y4, 128(BX)
-	VMOVDQU      Y5, 160(BX)
-	JMP          stored58
-
-around57:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored58:
-	CMPB    72(CX), $0x00
-	JEQ     loaded59
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded59:
-	CMPB    73(CX), $0x00
-	JEQ     loaded60
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded60:
-	VMOVDQU      192(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      224(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around61
-	VMOVDQU      Y4, 192(BX)
-	VMOVDQU      Y5, 224(BX)
-	JMP          stored62
-
-around61:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored62:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block44
-
-blocks45:
-some63:
-	TESTQ   AX, AX
-	JLE     done64
-	CMPB    72(CX), $0x00
-	JEQ     loaded65
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded65:
-	CMPB    73(CX), $0x00
-	JEQ     loaded66
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded66:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         76(CX), $0x00
-	JNE          around67
-	VMOVDQU      Y4, (BX)
-	VMOVDQU      Y5, 32(BX)
-	JMP          stored68
-
-around67:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored68:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some63
-
-done64:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32F64(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000008
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x00000007, AX
-	JNE   other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VCVTDQ2PD  (DX)(R11*4), Y2
-	VCVTDQ2PD  16(DX)(R11*4), Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around7
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
-
-stored8:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around7:
-	VMOVNTDQ Y2, (BX)(R11*8)
-	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored8
-
-other2:
-step9:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned11
-	CMPQ  AX, $0x00000008
-	JLT   aligned11
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned11
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand13:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	VCVTDQ2PD    (DX), Y2
-	VCVTDQ2PD    16(DX), Y3
-	VSUBPD       Y1, Y2, Y2
-	VSUBPD       Y1, Y3, Y1
-	VMULPD       Y0, Y2, Y2
-	VMULPD       Y0, Y1, Y0
-	CMPB         78(CX), $0x00
-	JNE          near14
-	CMPB         76(CX), $0x00
-	JNE          around15
-
-near14:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored16
-
-around15:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored16:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand13
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned11:
-turn17:
-	CMPQ AX, 104(CX)
-	JLT  turns19
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand20:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block18:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near21
-	PREFETCHT1 (DX)(R11*1)
-
-near21:
-	VCVTDQ2PD (DX), Y2
-	VCVTDQ2PD 16(DX), Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, (BX)
-	VMOVDQU   Y3, 32(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored23:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block18
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand20
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn17
-
-turns19:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VCVTDQ2PD (DX), Y2
-	VCVTDQ2PD 16(DX), Y3
-	VSUBPD    Y1, Y2, Y2
-	VSUBPD    Y1, Y3, Y3
-	VMULPD    Y0, Y2, Y2
-	VMULPD    Y0, Y3, Y3
-	CMPB      78(CX), $0x00
-	JNE       near30
-	CMPB      76(CX), $0x00
-	JNE       around31
-
-near30:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps10
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step9
-
-steps10:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block34:
-	CMPQ       AX, $0x00000020
-	JLT        blocks35
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near36
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near36:
-	CMPB    72(CX), $0x00
-	JEQ     loaded37
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded37:
-	CMPB    73(CX), $0x00
-	JEQ     loaded38
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded38:
-	VCVTDQ2PD (DX), Y4
-	VCVTDQ2PD 16(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored40:
-	CMPB    72(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded41:
-	CMPB    73(CX), $0x00
-	JEQ     loaded42
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded42:
-	VCVTDQ2PD 32(DX), Y4
-	VCVTDQ2PD 48(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 64(BX)
-	VMOVDQU   Y5, 96(BX)
-	JMP       stored44
-
-around43:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored44:
-	CMPB    72(CX), $0x00
-	JEQ     loaded45
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded45:
-	CMPB    73(CX), $0x00
-	JEQ     loaded46
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded46:
-	VCVTDQ2PD 64(DX), Y4
-	VCVTDQ2PD 80(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	VMOVDQU   Y5, 160(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded50:
-	VCVTDQ2PD 96(DX), Y4
-	VCVTDQ2PD 112(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 192(BX)
-	VMOVDQU   Y5, 224(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored52:
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block34
-
-blocks35:
-some53:
-	TESTQ   AX, AX
-	JLE     done54
-	CMPB    72(CX), $0x00
-	JEQ     loaded55
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded55:
-	CMPB    73(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded56:
-	VCVTDQ2PD (DX), Y4
-	VCVTDQ2PD 16(DX), Y5
-	VSUBPD    Y2, Y4, Y4
-	VSUBPD    Y3, Y5, Y5
-	VMULPD    Y0, Y4, Y4
-	VMULPD    Y1, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around57
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored58
-
-around57:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored58:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some53
-
-done54:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2I32H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ         (DX)(R9*1), R12
-	PREFETCHT1   (R12)(R11*4)
-	VMOVDQU      (DX)(R11*4), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX)(R11*4), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind8
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around9
-	VMOVDQU      X2, (BX)(R11*2)
-	VMOVDQU      X3, 16(BX)(R11*2)
-
-stored10:
-	JMP done7
-
-kind8:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around12
-	VMOVDQU   Y2, (BX)(R11*2)
-
-stored13:
-	JMP done7
-
-done7:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around9:
-	VMOVNTDQ X2, (BX)(R11*2)
-	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored10
-
-around12:
-	VMOVNTDQ Y2, (BX)(R11*2)
-	JMP      stored13
-
-other2:
-step14:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn18:
-	CMPQ AX, 104(CX)
-	JLT  turns20
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand21:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block19:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near22
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near22:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind24
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around25
-	VMOVDQU      X2, (BX)
-	VMOVDQU      X3, 16(BX)
-	JMP          stored26
-
-around25:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored26:
-	JMP done23
-
-kind24:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y2, (BX)
-	JMP       stored29
-
-around28:
-	VMOVNTDQ Y2, (BX)
-
-stored29:
-	JMP done23
-
-done23:
-	VMOVDQU      64(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      96(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind31
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around32
-	VMOVDQU      X2, 32(BX)
-	VMOVDQU      X3, 48(BX)
-	JMP          stored33
-
-around32:
-	VMOVNTDQ X2, 32(BX)
-	VMOVNTDQ X3, 48(BX)
-
-stored33:
-	JMP done30
-
-kind31:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   Y2, 32(BX)
-	JMP       stored36
-
-around35:
-	VMOVNTDQ Y2, 32(BX)
-
-stored36:
-	JMP done30
-
-done30:
-	VMOVDQU      128(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      160(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind38
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around39
-	VMOVDQU      X2, 64(BX)
-	VMOVDQU      X3, 80(BX)
-	JMP          stored40
-
-around39:
-	VMOVNTDQ X2, 64(BX)
-	VMOVNTDQ X3, 80(BX)
-
-stored40:
-	JMP done37
-
-kind38:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around42
-	VMOVDQU   Y2, 64(BX)
-	JMP       stored43
-
-around42:
-	VMOVNTDQ Y2, 64(BX)
-
-stored43:
-	JMP done37
-
-done37:
-	VMOVDQU      192(DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      224(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind45
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         76(CX), $0x00
-	JNE          around46
-	VMOVDQU      X2, 96(BX)
-	VMOVDQU      X3, 112(BX)
-	JMP          stored47
-
-around46:
-	VMOVNTDQ X2, 96(BX)
-	VMOVNTDQ X3, 112(BX)
-
-stored47:
-	JMP done44
-
-kind45:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around49
-	VMOVDQU   Y2, 96(BX)
-	JMP       stored50
-
-around49:
-	VMOVNTDQ Y2, 96(BX)
-
-stored50:
-	JMP done44
-
-done44:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block19
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand21
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn18
-
-turns20:
-	TESTQ AX, AX
-	JEQ   none51
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand52:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some53:
-	TESTQ DI, DI
-	JLE   done54
-	CMPQ  DI, $0x00000010
-	JGE   whole55
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole55:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near56
-	PREFETCHT1 (DX)(R11*1)
-
-near56:
-	VMOVDQU      (DX), Y3
-	VXORPS       Y2, Y2, Y2
-	VCVTDQ2PD    X3, Y4
-	VCVTPS2PD    X1, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X2
-	VEXTRACTF128 $0x01, Y3, X3
-	VCVTDQ2PD    X3, Y3
-	VEXTRACTF128 $0x01, Y1, X4
-	VCVTPS2PD    X4, Y4
-	VSUBPD       Y4, Y3, Y3
-	VCVTPD2PSY   Y3, X3
-	VINSERTF128  $0x01, X3, Y2, Y2
-	VMOVDQU      32(DX), Y4
-	VXORPS       Y3, Y3, Y3
-	VCVTDQ2PD    X4, Y5
-	VCVTPS2PD    X1, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X3
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTDQ2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y1, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y4, X4
-	VINSERTF128  $0x01, X4, Y3, Y3
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
-	JNE          kind58
-	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	CMPB         78(CX), $0x00
-	JNE          near59
-	CMPB         76(CX), $0x00
-	JNE          around60
-
-near59:
-	VMOVDQU X2, (BX)
-	VMOVDQU X3, 16(BX)
-	JMP     stored61
-
-around60:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
-
-stored61:
-	JMP done57
-
-kind58:
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU Y2, (BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ Y2, (BX)
-
-stored65:
-	JMP done57
-
-done57:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000010, DI
-	JMP  some53
-
-done54:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand52
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none51:
-	DECQ R8
-	JEQ  steps15
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step14
-
-steps15:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block67:
-	CMPQ       AX, $0x00000040
-	JLT        blocks68
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near69
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded70
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded70:
-	CMPB    73(CX), $0x00
-	JEQ     loaded71
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded71:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind73
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around74
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored75
-
-around74:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored75:
-	JMP done72
-
-kind73:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around77
-	VMOVDQU   Y4, (BX)
-	JMP       stored78
-
-around77:
-	VMOVNTDQ Y4, (BX)
-
-stored78:
-	JMP done72
-
-done72:
-	CMPB    72(CX), $0x00
-	JEQ     loaded79
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded79:
-	CMPB    73(CX), $0x00
-	JEQ     loaded80
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded80:
-	VMOVDQU      64(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      96(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind82
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around83
-	VMOVDQU      X4, 32(BX)
-	VMOVDQU      X5, 48(BX)
-	JMP          stored84
-
-around83:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored84:
-	JMP done81
-
-kind82:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around86
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored87
-
-around86:
-	VMOVNTDQ Y4, 32(BX)
-
-stored87:
-	JMP done81
-
-done81:
-	CMPB    72(CX), $0x00
-	JEQ     loaded88
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded88:
-	CMPB    73(CX), $0x00
-	JEQ     loaded89
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded89:
-	VMOVDQU      128(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      160(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind91
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around92
-	VMOVDQU      X4, 64(BX)
-	VMOVDQU      X5, 80(BX)
-	JMP          stored93
-
-around92:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored93:
-	JMP done90
-
-kind91:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around95
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored96
-
-around95:
-	VMOVNTDQ Y4, 64(BX)
-
-stored96:
-	JMP done90
-
-done90:
-	CMPB    72(CX), $0x00
-	JEQ     loaded97
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded97:
-	CMPB    73(CX), $0x00
-	JEQ     loaded98
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded98:
-	VMOVDQU      192(DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      224(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind100
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around101
-	VMOVDQU      X4, 96(BX)
-	VMOVDQU      X5, 112(BX)
-	JMP          stored102
-
-around101:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored102:
-	JMP done99
-
-kind100:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around104
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored105
-
-around104:
-	VMOVNTDQ Y4, 96(BX)
-
-stored105:
-	JMP done99
-
-done99:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block67
-
-blocks68:
-some106:
-	TESTQ   AX, AX
-	JLE     done107
-	CMPB    72(CX), $0x00
-	JEQ     loaded108
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded108:
-	CMPB    73(CX), $0x00
-	JEQ     loaded109
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded109:
-	VMOVDQU      (DX), Y5
-	VXORPS       Y4, Y4, Y4
-	VCVTDQ2PD    X5, Y6
-	VCVTPS2PD    X2, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTDQ2PD    X5, Y5
-	VEXTRACTF128 $0x01, Y2, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y6, Y5, Y5
-	VCVTPD2PSY   Y5, X5
-	VINSERTF128  $0x01, X5, Y4, Y4
-	VMOVDQU      32(DX), Y6
-	VXORPS       Y5, Y5, Y5
-	VCVTDQ2PD    X6, Y7
-	VCVTPS2PD    X3, Y8
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y7, X5
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTDQ2PD    X6, Y6
-	VEXTRACTF128 $0x01, Y3, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y7, Y6, Y6
-	VCVTPD2PSY   Y6, X6
-	VINSERTF128  $0x01, X6, Y5, Y5
-	VMULPS       Y0, Y4, Y4
-	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
-	JNE          kind111
-	VCVTPS2PH    $0x00, Y4, X4
-	VCVTPS2PH    $0x00, Y5, X5
-	CMPB         76(CX), $0x00
-	JNE          around112
-	VMOVDQU      X4, (BX)
-	VMOVDQU      X5, 16(BX)
-	JMP          stored113
-
-around112:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored113:
-	JMP done110
-
-kind111:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around115
-	VMOVDQU   Y4, (BX)
-	JMP       stored116
-
-around115:
-	VMOVNTDQ Y4, (BX)
-
-stored116:
-	JMP done110
-
-done110:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some106
-
-done107:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8F32(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	CMPB       272(CX), $0x00
-	JNE        kind8
-	VPMOVSXBW  (DX)(R11*1), X2
-	VPSLLW     $0x07, X2, X2
-	VPAND      all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
-	VPAND      all32_bf80bf80<>+0(SB), X2, X2
-	VPOR       X3, X2, X2
-	VCVTPH2PS  X2, Y2
-	VMULPS     all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW  8(DX)(R11*1), X3
-	VPSLLW     $0x07, X3, X3
-	VPAND      all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
-	VPAND      all32_bf80bf80<>+0(SB), X3, X3
-	VPOR       X4, X3, X3
-	VCVTPH2PS  X3, Y3
-	VMULPS     all32_43800000<>+0(SB), Y3, Y3
-	JMP        done7
-
-kind8:
-	VPMOVZXBW (DX)(R11*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX)(R11*1), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done7
-
-done7:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around10
-	VMOVDQU Y2, (BX)(R11*4)
-	VMOVDQU Y3, 32(BX)(R11*4)
-
-stored11:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around10:
-	VMOVNTDQ Y2, (BX)(R11*4)
-	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored11
-
-other2:
-step12:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned14
-	CMPQ  AX, $0x00000040
-	JLT   aligned14
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned14
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand16:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind18
-	VPMOVSXBW    (DX), X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, Y2
-	VMULPS       all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW    8(DX), X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, Y3
-	VMULPS       all32_43800000<>+0(SB), Y3, Y3
-	JMP          done17
-
-kind18:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done17
-
-done17:
-	VSUBPS Y1, Y2, Y2
-	VSUBPS Y1, Y3, Y1
-	VMULPS Y0, Y2, Y2
-	VMULPS Y0, Y1, Y0
-	CMPB   78(CX), $0x00
-	JNE    near20
-	CMPB   76(CX), $0x00
-	JNE    around21
-
-near20:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand16
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned14:
-turn23:
-	CMPQ AX, 104(CX)
-	JLT  turns25
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block24:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near27
-	PREFETCHT1 (DX)(R11*1)
-
-near27:
-	CMPB      272(CX), $0x00
-	JNE       kind29
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done28
-
-kind29:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done28
-
-done28:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around31
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	CMPB      272(CX), $0x00
-	JNE       kind34
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done33
-
-kind34:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done33
-
-done33:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around36
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored37
-
-around36:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
-
-stored37:
-	CMPB      272(CX), $0x00
-	JNE       kind39
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done38
-
-kind39:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done38
-
-done38:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around41
-	VMOVDQU Y2, 128(BX)
-	VMOVDQU Y3, 160(BX)
-	JMP     stored42
-
-around41:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-
-stored42:
-	CMPB      272(CX), $0x00
-	JNE       kind44
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done43
-
-kind44:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done43
-
-done43:
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around46
-	VMOVDQU Y2, 192(BX)
-	VMOVDQU Y3, 224(BX)
-	JMP     stored47
-
-around46:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
-
-stored47:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block24
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand26
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn23
-
-turns25:
-	TESTQ AX, AX
-	JEQ   none48
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand49:
-	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 1024(R10), Y1
-	MOVQ         AX, DI
-
-some50:
-	TESTQ DI, DI
-	JLE   done51
-	CMPQ  DI, $0x00000010
-	JGE   whole52
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole52:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near53
-	PREFETCHT1 (DX)(R11*1)
-
-near53:
-	CMPB      272(CX), $0x00
-	JNE       kind55
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done54
-
-kind55:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done54
-
-done54:
-	VSUBPS Y1, Y2, Y2
-	VSUBPS Y1, Y3, Y3
-	VMULPS Y0, Y2, Y2
-	VMULPS Y0, Y3, Y3
-	CMPB   78(CX), $0x00
-	JNE    near57
-	CMPB   76(CX), $0x00
-	JNE    around58
-
-near57:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored59
-
-around58:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored59:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some50
-
-done51:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand49
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none48:
-	DECQ R8
-	JEQ  steps13
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step12
-
-steps13:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block61:
-	CMPQ       AX, $0x00000040
-	JLT        blocks62
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near63
-	PREFETCHT1 (DX)(R8*1)
-
-near63:
-	CMPB    72(CX), $0x00
-	JEQ     loaded64
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded64:
-	CMPB    73(CX), $0x00
-	JEQ     loaded65
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded65:
-	CMPB      272(CX), $0x00
-	JNE       kind67
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done66
-
-kind67:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done66
-
-done66:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around69
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored70
-
-around69:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored70:
-	CMPB    72(CX), $0x00
-	JEQ     loaded71
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
-
-loaded71:
-	CMPB    73(CX), $0x00
-	JEQ     loaded72
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loaded72:
-	CMPB      272(CX), $0x00
-	JNE       kind74
-	VPMOVSXBW 16(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 24(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done73
-
-kind74:
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done73
-
-done73:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around76
-	VMOVDQU Y4, 64(BX)
-	VMOVDQU Y5, 96(BX)
-	JMP     stored77
-
-around76:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored77:
-	CMPB    72(CX), $0x00
-	JEQ     loaded78
-	VMOVUPS 128(SI), Y0
-	VMOVUPS 160(SI), Y1
-
-loaded78:
-	CMPB    73(CX), $0x00
-	JEQ     loaded79
-	VMOVUPS 128(DI), Y2
-	VMOVUPS 160(DI), Y3
-
-loaded79:
-	CMPB      272(CX), $0x00
-	JNE       kind81
-	VPMOVSXBW 32(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 40(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done80
-
-kind81:
-	VPMOVZXBW 32(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 40(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done80
-
-done80:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around83
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored84
-
-around83:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored84:
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded86:
-	CMPB      272(CX), $0x00
-	JNE       kind88
-	VPMOVSXBW 48(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 56(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done87
-
-kind88:
-	VPMOVZXBW 48(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 56(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done87
-
-done87:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around90
-	VMOVDQU Y4, 192(BX)
-	VMOVDQU Y5, 224(BX)
-	JMP     stored91
-
-around90:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored91:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block61
-
-blocks62:
-some92:
-	TESTQ   AX, AX
-	JLE     done93
-	CMPB    72(CX), $0x00
-	JEQ     loaded94
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded94:
-	CMPB    73(CX), $0x00
-	JEQ     loaded95
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded95:
-	CMPB      272(CX), $0x00
-	JNE       kind97
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done96
-
-kind97:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done96
-
-done96:
-	VSUBPS  Y2, Y4, Y4
-	VSUBPS  Y3, Y5, Y5
-	VMULPS  Y0, Y4, Y4
-	VMULPS  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around99
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored100
-
-around99:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored100:
-	ADDQ $+16, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some92
-
-done93:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8F64(n int, call *kernelCall)
-// Requires: AVX, F16C, MMX+
-TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000008
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x00000007, AX
-	JNE   other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	CMPB       272(CX), $0x00
-	JNE        kind8
-	VMOVD      (DX)(R11*1), X2
-	VPMOVSXBW  X2, X2
-	VPSLLW     $0x07, X2, X2
-	VPAND      all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
-	VPAND      all32_bf80bf80<>+0(SB), X2, X2
-	VPOR       X3, X2, X2
-	VCVTPH2PS  X2, X2
-	VMULPS     all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD  X2, Y2
-	VMOVD      4(DX)(R11*1), X3
-	VPMOVSXBW  X3, X3
-	VPSLLW     $0x07, X3, X3
-	VPAND      all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
-	VPAND      all32_bf80bf80<>+0(SB), X3, X3
-	VPOR       X4, X3, X3
-	VCVTPH2PS  X3, X3
-	VMULPS     all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD  X3, Y3
-	JMP        done7
-
-kind8:
-	VMOVD     (DX)(R11*1), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX)(R11*1), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done7
-
-done7:
-	VSUBPD  Y1, Y2, Y2
-	VSUBPD  Y1, Y3, Y3
-	VMULPD  Y0, Y2, Y2
-	VMULPD  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around10
-	VMOVDQU Y2, (BX)(R11*8)
-	VMOVDQU Y3, 32(BX)(R11*8)
-
-stored11:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-around10:
-	VMOVNTDQ Y2, (BX)(R11*8)
-	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored11
-
-other2:
-step12:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned14
-	CMPQ  AX, $0x00000008
-	JLT   aligned14
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned14
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand16:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	CMPB         272(CX), $0x00
-	JNE          kind18
-	VMOVD        (DX), X2
-	VPMOVSXBW    X2, X2
-	VPSLLW       $0x07, X2, X2
-	VPAND        all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
-	VPAND        all32_bf80bf80<>+0(SB), X2, X2
-	VPOR         X3, X2, X2
-	VCVTPH2PS    X2, X2
-	VMULPS       all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD    X2, Y2
-	VMOVD        4(DX), X3
-	VPMOVSXBW    X3, X3
-	VPSLLW       $0x07, X3, X3
-	VPAND        all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
-	VPAND        all32_bf80bf80<>+0(SB), X3, X3
-	VPOR         X4, X3, X3
-	VCVTPH2PS    X3, X3
-	VMULPS       all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD    X3, Y3
-	JMP          done17
-
-kind18:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done17
-
-done17:
-	VSUBPD Y1, Y2, Y2
-	VSUBPD Y1, Y3, Y1
-	VMULPD Y0, Y2, Y2
-	VMULPD Y0, Y1, Y0
-	CMPB   78(CX), $0x00
-	JNE    near20
-	CMPB   76(CX), $0x00
-	JNE    around21
-
-near20:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y0, 32(BX)
-	JMP     stored22
-
-around21:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y0, 32(BX)
-
-stored22:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand16
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*1), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned14:
-turn23:
-	CMPQ AX, 104(CX)
-	JLT  turns25
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand26:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         104(CX), DI
-
-block24:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near27
-	PREFETCHT1 (DX)(R11*1)
-
-near27:
-	CMPB      272(CX), $0x00
-	JNE       kind29
-	VMOVD     (DX), X2
-	VPMOVSXBW X2, X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, X2
-	VMULPS    all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVSXBW X3, X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, X3
-	VMULPS    all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD X3, Y3
-	JMP       done28
-
-kind29:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done28
-
-done28:
-	VSUBPD  Y1, Y2, Y2
-	VSUBPD  Y1, Y3, Y3
-	VMULPD  Y0, Y2, Y2
-	VMULPD  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around31
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored32
-
-around31:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored32:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block24
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand26
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn23
-
-turns25:
-	TESTQ AX, AX
-	JEQ   none33
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand34:
-	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 1024(R10), Y1
-	MOVQ         AX, DI
-
-some35:
-	TESTQ DI, DI
-	JLE   done36
-	CMPQ  DI, $0x00000008
-	JGE   whole37
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*1), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole37:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near38
-	PREFETCHT1 (DX)(R11*1)
-
-near38:
-	CMPB      272(CX), $0x00
-	JNE       kind40
-	VMOVD     (DX), X2
-	VPMOVSXBW X2, X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, X2
-	VMULPS    all32_43800000<>+0(SB), X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVSXBW X3, X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, X3
-	VMULPS    all32_43800000<>+0(SB), X3, X3
-	VCVTPS2PD X3, Y3
-	JMP       done39
-
-kind40:
-	VMOVD     (DX), X2
-	VPMOVZXBW X2, X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, X2
-	VCVTPS2PD X2, Y2
-	VMOVD     4(DX), X3
-	VPMOVZXBW X3, X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, X3
-	VCVTPS2PD X3, Y3
-	VMOVAPD   Y2, Y2
-	VMOVAPD   Y3, Y3
-	JMP       done39
-
-done39:
-	VSUBPD Y1, Y2, Y2
-	VSUBPD Y1, Y3, Y3
-	VMULPD Y0, Y2, Y2
-	VMULPD Y0, Y3, Y3
-	CMPB   78(CX), $0x00
-	JNE    near42
-	CMPB   76(CX), $0x00
-	JNE    around43
-
-near42:
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored44
-
-around43:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored44:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JMP  some35
-
-done36:
-	IMUL3Q $0x01, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand34
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none33:
-	DECQ R8
-	JEQ  steps13
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step12
-
-steps13:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block46:
-	CMPQ       AX, $0x00000020
-	JLT        blocks47
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near48
-	PREFETCHT1 (DX)(R8*1)
-
-near48:
-	CMPB    72(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded49:
-	CMPB    73(CX), $0x00
-	JEQ     loaded50
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded50:
-	CMPB      272(CX), $0x00
-	JNE       kind52
-	VMOVD     (DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done51
-
-kind52:
-	VMOVD     (DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done51
-
-done51:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around54
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored55
-
-around54:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored55:
-	CMPB    72(CX), $0x00
-	JEQ     loaded56
-	VMOVUPD 64(SI), Y0
-	VMOVUPD 96(SI), Y1
-
-loaded56:
-	CMPB    73(CX), $0x00
-	JEQ     loaded57
-	VMOVUPD 64(DI), Y2
-	VMOVUPD 96(DI), Y3
-
-loaded57:
-	CMPB      272(CX), $0x00
-	JNE       kind59
-	VMOVD     8(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     12(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done58
-
-kind59:
-	VMOVD     8(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     12(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done58
-
-done58:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around61
-	VMOVDQU Y4, 64(BX)
-	VMOVDQU Y5, 96(BX)
-	JMP     stored62
-
-around61:
-	VMOVNTDQ Y4, 64(BX)
-	VMOVNTDQ Y5, 96(BX)
-
-stored62:
-	CMPB    72(CX), $0x00
-	JEQ     loaded63
-	VMOVUPD 128(SI), Y0
-	VMOVUPD 160(SI), Y1
-
-loaded63:
-	CMPB    73(CX), $0x00
-	JEQ     loaded64
-	VMOVUPD 128(DI), Y2
-	VMOVUPD 160(DI), Y3
-
-loaded64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
-	VMOVD     16(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     20(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done65
-
-kind66:
-	VMOVD     16(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     20(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done65
-
-done65:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around68
-	VMOVDQU Y4, 128(BX)
-	VMOVDQU Y5, 160(BX)
-	JMP     stored69
-
-around68:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-
-stored69:
-	CMPB    72(CX), $0x00
-	JEQ     loaded70
-	VMOVUPD 192(SI), Y0
-	VMOVUPD 224(SI), Y1
-
-loaded70:
-	CMPB    73(CX), $0x00
-	JEQ     loaded71
-	VMOVUPD 192(DI), Y2
-	VMOVUPD 224(DI), Y3
-
-loaded71:
-	CMPB      272(CX), $0x00
-	JNE       kind73
-	VMOVD     24(DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     28(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done72
-
-kind73:
-	VMOVD     24(DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     28(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done72
-
-done72:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around75
-	VMOVDQU Y4, 192(BX)
-	VMOVDQU Y5, 224(BX)
-	JMP     stored76
-
-around75:
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored76:
-	ADDQ $+32, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block46
-
-blocks47:
-some77:
-	TESTQ   AX, AX
-	JLE     done78
-	CMPB    72(CX), $0x00
-	JEQ     loaded79
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded79:
-	CMPB    73(CX), $0x00
-	JEQ     loaded80
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded80:
-	CMPB      272(CX), $0x00
-	JNE       kind82
-	VMOVD     (DX), X4
-	VPMOVSXBW X4, X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, X4
-	VMULPS    all32_43800000<>+0(SB), X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVSXBW X5, X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, X5
-	VMULPS    all32_43800000<>+0(SB), X5, X5
-	VCVTPS2PD X5, Y5
-	JMP       done81
-
-kind82:
-	VMOVD     (DX), X4
-	VPMOVZXBW X4, X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, X4
-	VCVTPS2PD X4, Y4
-	VMOVD     4(DX), X5
-	VPMOVZXBW X5, X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, X5
-	VCVTPS2PD X5, Y5
-	VMOVAPD   Y4, Y4
-	VMOVAPD   Y5, Y5
-	JMP       done81
-
-done81:
-	VSUBPD  Y2, Y4, Y4
-	VSUBPD  Y3, Y5, Y5
-	VMULPD  Y0, Y4, Y4
-	VMULPD  Y1, Y5, Y5
-	CMPB    76(CX), $0x00
-	JNE     around84
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored85
-
-around84:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored85:
-	ADDQ $+8, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some77
-
-done78:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func dequantizeAVX2F8H16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  16(CX), BX
-	MOVQ  24(CX), SI
-	MOVQ  32(CX), DI
-	MOVQ  88(CX), R8
-	TESTQ R8, R8
-	JEQ   one1
-	MOVQ  112(CX), SI
-	CMPB  78(CX), $0x00
-	JNE   other2
-	CMPQ  96(CX), $0x01
-	JNE   other2
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near3
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near3:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y1
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*1)
-	CMPB       272(CX), $0x00
-	JNE        kind8
-	VPMOVSXBW  (DX)(R11*1), X2
-	VPSLLW     $0x07, X2, X2
-	VPAND      all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW   all32_3f803f80<>+0(SB), X3, X3
-	VPAND      all32_bf80bf80<>+0(SB), X2, X2
-	VPOR       X3, X2, X2
-	VCVTPH2PS  X2, Y2
-	VMULPS     all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW  8(DX)(R11*1), X3
-	VPSLLW     $0x07, X3, X3
-	VPAND      all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW   all32_3f803f80<>+0(SB), X4, X4
-	VPAND      all32_bf80bf80<>+0(SB), X3, X3
-	VPOR       X4, X3, X3
-	VCVTPH2PS  X3, Y3
-	VMULPS     all32_43800000<>+0(SB), Y3, Y3
-	JMP        done7
-
-kind8:
-	VPMOVZXBW (DX)(R11*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX)(R11*1), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done7
-
-done7:
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
@@ -17124,21 +6661,26 @@ stored16:
 done10:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
-	JMP  step5
+	JMP  step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
+
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked9
 
 around12:
 	VMOVNTDQ X2, (BX)(R11*2)
@@ -17172,60 +6714,32 @@ block22:
 	PREFETCHT1 (DX)(R11*1)
 
 near25:
-	CMPB      272(CX), $0x00
-	JNE       kind27
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done26
-
-kind27:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done26
-
-done26:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind30
+	JNE       kind27
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around28
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored32
+	JMP       stored29
 
-around31:
+around28:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored32:
-	JMP done29
+stored29:
+	JMP done26
 
-kind30:
+kind27:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -17243,71 +6757,43 @@ kind30:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around31
 	VMOVDQU   Y2, (BX)
-	JMP       stored35
+	JMP       stored32
 
-around34:
+around31:
 	VMOVNTDQ Y2, (BX)
 
-stored35:
-	JMP done29
+stored32:
+	JMP done26
 
-done29:
-	CMPB      272(CX), $0x00
-	JNE       kind37
-	VPMOVSXBW 16(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 24(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done36
-
-kind37:
-	VPMOVZXBW 16(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 24(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done36
-
-done36:
+done26:
+	VPMOVSXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind40
+	JNE       kind34
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around35
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored42
+	JMP       stored36
 
-around41:
+around35:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored42:
-	JMP done39
+stored36:
+	JMP done33
 
-kind40:
+kind34:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -17325,71 +6811,43 @@ kind40:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around38
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored45
+	JMP       stored39
 
-around44:
+around38:
 	VMOVNTDQ Y2, 32(BX)
 
-stored45:
-	JMP done39
+stored39:
+	JMP done33
 
-done39:
-	CMPB      272(CX), $0x00
-	JNE       kind47
-	VPMOVSXBW 32(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 40(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done46
-
-kind47:
-	VPMOVZXBW 32(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 40(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done46
-
-done46:
+done33:
+	VPMOVSXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind41
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around42
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored52
+	JMP       stored43
 
-around51:
+around42:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored52:
-	JMP done49
+stored43:
+	JMP done40
 
-kind50:
+kind41:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -17407,71 +6865,43 @@ kind50:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around45
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored55
+	JMP       stored46
 
-around54:
+around45:
 	VMOVNTDQ Y2, 64(BX)
 
-stored55:
-	JMP done49
+stored46:
+	JMP done40
 
-done49:
-	CMPB      272(CX), $0x00
-	JNE       kind57
-	VPMOVSXBW 48(DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 56(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done56
-
-kind57:
-	VPMOVZXBW 48(DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 56(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done56
-
-done56:
+done40:
+	VPMOVSXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind48
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around49
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored62
+	JMP       stored50
 
-around61:
+around49:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored62:
-	JMP done59
+stored50:
+	JMP done47
 
-kind60:
+kind48:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -17489,17 +6919,17 @@ kind60:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around52
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored65
+	JMP       stored53
 
-around64:
+around52:
 	VMOVNTDQ Y2, 96(BX)
 
-stored65:
-	JMP done59
+stored53:
+	JMP done47
 
-done59:
+done47:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -17516,90 +6946,62 @@ done59:
 
 turns23:
 	TESTQ AX, AX
-	JEQ   none66
+	JEQ   none54
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand67:
+strand55:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some68:
+some56:
 	TESTQ DI, DI
-	JLE   done69
+	JLE   done57
 	CMPQ  DI, $0x00000010
-	JGE   whole70
+	JGE   whole58
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*1), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole70:
+whole58:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near71
+	JEQ        near59
 	PREFETCHT1 (DX)(R11*1)
 
-near71:
-	CMPB      272(CX), $0x00
-	JNE       kind73
-	VPMOVSXBW (DX), X2
-	VPSLLW    $0x07, X2, X2
-	VPAND     all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
-	VPAND     all32_bf80bf80<>+0(SB), X2, X2
-	VPOR      X3, X2, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VPMOVSXBW 8(DX), X3
-	VPSLLW    $0x07, X3, X3
-	VPAND     all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
-	VPAND     all32_bf80bf80<>+0(SB), X3, X3
-	VPOR      X4, X3, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	JMP       done72
-
-kind73:
-	VPMOVZXBW (DX), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VPMOVZXBW 8(DX), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VMOVAPS   Y2, Y2
-	VMOVAPS   Y3, Y3
-	JMP       done72
-
-done72:
+near59:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
 	VSUBPS    Y1, Y2, Y2
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      273(CX), $0x00
-	JNE       kind76
+	JNE       kind61
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near77
+	JNE       near62
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around63
 
-near77:
+near62:
 	VMOVDQU X2, (BX)
 	VMOVDQU X3, 16(BX)
-	JMP     stored79
+	JMP     stored64
 
-around78:
+around63:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored79:
-	JMP done75
+stored64:
+	JMP done60
 
-kind76:
+kind61:
 	VPSRLD    $0x10, Y2, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y2, Y4, Y4
@@ -17617,27 +7019,27 @@ kind76:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near81
+	JNE       near66
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around67
 
-near81:
+near66:
 	VMOVDQU Y2, (BX)
-	JMP     stored83
+	JMP     stored68
 
-around82:
+around67:
 	VMOVNTDQ Y2, (BX)
 
-stored83:
-	JMP done75
+stored68:
+	JMP done60
 
-done75:
+done60:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some68
+	JMP  some56
 
-done69:
+done57:
 	IMUL3Q $0x01, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -17648,11 +7050,11 @@ done69:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand67
+	JNE    strand55
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none66:
+none54:
 	DECQ R8
 	JEQ  steps18
 	MOVQ 232(CX), DX
@@ -17677,59 +7079,163 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block85:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks86
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near87
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near87:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded73
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded88:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded74
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded89:
-	CMPB      272(CX), $0x00
-	JNE       kind91
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done90
+loaded74:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around77
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored78
 
-kind91:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done90
+around77:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-done90:
+stored78:
+	JMP done75
+
+kind76:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around80
+	VMOVDQU   Y4, (BX)
+	JMP       stored81
+
+around80:
+	VMOVNTDQ Y4, (BX)
+
+stored81:
+	JMP done75
+
+done75:
+	CMPB    72(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded82:
+	CMPB    73(CX), $0x00
+	JEQ     loaded83
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded83:
+	VPMOVSXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind85
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around86
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored87:
+	JMP done84
+
+kind85:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around89
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y4, 32(BX)
+
+stored90:
+	JMP done84
+
+done84:
+	CMPB    72(CX), $0x00
+	JEQ     loaded91
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded91:
+	CMPB    73(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded92:
+	VPMOVSXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -17740,13 +7246,13 @@ done90:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around95
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
 	JMP       stored96
 
 around95:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
 
 stored96:
 	JMP done93
@@ -17770,11 +7276,11 @@ kind94:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around98
-	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y4, 64(BX)
 	JMP       stored99
 
 around98:
-	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y4, 64(BX)
 
 stored99:
 	JMP done93
@@ -17782,70 +7288,42 @@ stored99:
 done93:
 	CMPB    72(CX), $0x00
 	JEQ     loaded100
-	VMOVUPS 64(SI), Y0
-	VMOVUPS 96(SI), Y1
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
 
 loaded100:
 	CMPB    73(CX), $0x00
 	JEQ     loaded101
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
 
 loaded101:
-	CMPB      272(CX), $0x00
-	JNE       kind103
-	VPMOVSXBW 16(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 24(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done102
-
-kind103:
-	VPMOVZXBW 16(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 24(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done102
-
-done102:
+	VPMOVSXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind106
+	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around107
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
-	JMP       stored108
+	JNE       around104
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored105
 
-around107:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
+around104:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
 
-stored108:
-	JMP done105
+stored105:
+	JMP done102
 
-kind106:
+kind103:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -17863,61 +7341,4197 @@ kind106:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around110
-	VMOVDQU   Y4, 32(BX)
-	JMP       stored111
+	JNE       around107
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored108
 
-around110:
-	VMOVNTDQ Y4, 32(BX)
+around107:
+	VMOVNTDQ Y4, 96(BX)
 
-stored111:
-	JMP done105
+stored108:
+	JMP done102
 
-done105:
+done102:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block70
+
+blocks71:
+some109:
+	TESTQ   AX, AX
+	JLE     done110
 	CMPB    72(CX), $0x00
+	JEQ     loaded111
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded111:
+	CMPB    73(CX), $0x00
 	JEQ     loaded112
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded112:
+	VPMOVSXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind114
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored116:
+	JMP done113
+
+kind114:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around118
+	VMOVDQU   Y4, (BX)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y4, (BX)
+
+stored119:
+	JMP done113
+
+done113:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some109
+
+done110:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $32
+
+// func dequantizeAVX2U8F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVZXBD (DX)(R11*1), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX)(R11*1), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*4)
+	VMOVDQU   Y3, 32(BX)(R11*4)
+
+stored13:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000040
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+
+near31:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored35:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored37:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored39:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some42:
+	TESTQ DI, DI
+	JLE   done43
+	CMPQ  DI, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near46
+	CMPB      76(CX), $0x00
+	JNE       around47
+
+near46:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored48
+
+around47:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored48:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some42
+
+done43:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block50:
+	CMPQ       AX, $0x00000040
+	JLT        blocks51
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near52
+	PREFETCHT1 (DX)(R8*1)
+
+near52:
+	CMPB    72(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded53:
+	CMPB    73(CX), $0x00
+	JEQ     loaded54
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded54:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around55
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded58:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored60:
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded112:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded62
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded113:
-	CMPB      272(CX), $0x00
-	JNE       kind115
-	VPMOVSXBW 32(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 40(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done114
+loaded62:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored64
 
-kind115:
-	VPMOVZXBW 32(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 40(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done114
+around63:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
 
-done114:
+stored64:
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded66:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored68:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block50
+
+blocks51:
+some69:
+	TESTQ   AX, AX
+	JLE     done70
+	CMPB    72(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded71:
+	CMPB    73(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded72:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around73
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored74:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some69
+
+done70:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U8F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVZXBD (DX)(R11*1), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX)(R11*1), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*8)
+	VMOVDQU   Y3, 32(BX)(R11*8)
+
+stored13:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000008
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXBD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXBD    4(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+
+near31:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000008
+	JGE   whole38
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near40
+	CMPB      76(CX), $0x00
+	JNE       around41
+
+near40:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block44:
+	CMPQ       AX, $0x00000020
+	JLT        blocks45
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near46
+	PREFETCHT1 (DX)(R8*1)
+
+near46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded48:
+	VPMOVZXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded52:
+	VPMOVZXBD 8(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 12(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded56:
+	VPMOVZXBD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 20(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded60:
+	VPMOVZXBD 24(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 28(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored62:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block44
+
+blocks45:
+some63:
+	TESTQ   AX, AX
+	JLE     done64
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded66:
+	VPMOVZXBD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored68:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some63
+
+done64:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U8H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2U8H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step6:
+	TESTQ R9, R9
+	JNE   some8
+
+asked9:
+	VPMOVZXBD (DX)(R11*1), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX)(R11*1), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind11
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored13:
+	JMP done10
+
+kind11:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored16:
+	JMP done10
+
+done10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked9
+
+around12:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored13
+
+around15:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored16
+
+other2:
+step17:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn21:
+	CMPQ AX, 104(CX)
+	JLT  turns23
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand24:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block22:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near25
+	PREFETCHT1 (DX)(R11*1)
+
+near25:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind27
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around28
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored29
+
+around28:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored29:
+	JMP done26
+
+kind27:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y2, (BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+
+stored32:
+	JMP done26
+
+done26:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored36:
+	JMP done33
+
+kind34:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y2, 32(BX)
+
+stored39:
+	JMP done33
+
+done33:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind41
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored43:
+	JMP done40
+
+kind41:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, 64(BX)
+
+stored46:
+	JMP done40
+
+done40:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around52
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored53
+
+around52:
+	VMOVNTDQ Y2, 96(BX)
+
+stored53:
+	JMP done47
+
+done47:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block22
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand24
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn21
+
+turns23:
+	TESTQ AX, AX
+	JEQ   none54
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand55:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some56:
+	TESTQ DI, DI
+	JLE   done57
+	CMPQ  DI, $0x00000010
+	JGE   whole58
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole58:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near59
+	PREFETCHT1 (DX)(R11*1)
+
+near59:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near62
+	CMPB      76(CX), $0x00
+	JNE       around63
+
+near62:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored64:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near66
+	CMPB      76(CX), $0x00
+	JNE       around67
+
+near66:
+	VMOVDQU Y2, (BX)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ Y2, (BX)
+
+stored68:
+	JMP done60
+
+done60:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some56
+
+done57:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand55
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none54:
+	DECQ R8
+	JEQ  steps18
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step17
+
+steps18:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block70:
+	CMPQ       AX, $0x00000040
+	JLT        blocks71
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
+
+near72:
+	CMPB    72(CX), $0x00
+	JEQ     loaded73
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded73:
+	CMPB    73(CX), $0x00
+	JEQ     loaded74
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded74:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around77
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored78
+
+around77:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored78:
+	JMP done75
+
+kind76:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around80
+	VMOVDQU   Y4, (BX)
+	JMP       stored81
+
+around80:
+	VMOVNTDQ Y4, (BX)
+
+stored81:
+	JMP done75
+
+done75:
+	CMPB    72(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded82:
+	CMPB    73(CX), $0x00
+	JEQ     loaded83
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded83:
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind85
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around86
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored87:
+	JMP done84
+
+kind85:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around89
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y4, 32(BX)
+
+stored90:
+	JMP done84
+
+done84:
+	CMPB    72(CX), $0x00
+	JEQ     loaded91
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded91:
+	CMPB    73(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded92:
+	VPMOVZXBD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind94
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around95
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored96
+
+around95:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored96:
+	JMP done93
+
+kind94:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around98
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ Y4, 64(BX)
+
+stored99:
+	JMP done93
+
+done93:
+	CMPB    72(CX), $0x00
+	JEQ     loaded100
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded100:
+	CMPB    73(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded101:
+	VPMOVZXBD 48(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind103
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around104
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored105:
+	JMP done102
+
+kind103:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around107
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ Y4, 96(BX)
+
+stored108:
+	JMP done102
+
+done102:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block70
+
+blocks71:
+some109:
+	TESTQ   AX, AX
+	JLE     done110
+	CMPB    72(CX), $0x00
+	JEQ     loaded111
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded111:
+	CMPB    73(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded112:
+	VPMOVZXBD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind114
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around115
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored116:
+	JMP done113
+
+kind114:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around118
+	VMOVDQU   Y4, (BX)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y4, (BX)
+
+stored119:
+	JMP done113
+
+done113:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some109
+
+done110:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVSXWD (DX)(R11*2), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX)(R11*2), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*4)
+	VMOVDQU   Y3, 32(BX)(R11*4)
+
+stored13:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000040
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVSXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near31:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored35:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored37:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored39:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some42:
+	TESTQ DI, DI
+	JLE   done43
+	CMPQ  DI, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near46
+	CMPB      76(CX), $0x00
+	JNE       around47
+
+near46:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored48
+
+around47:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored48:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some42
+
+done43:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block50:
+	CMPQ       AX, $0x00000040
+	JLT        blocks51
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near52
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near52:
+	CMPB    72(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded53:
+	CMPB    73(CX), $0x00
+	JEQ     loaded54
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded54:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around55
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded58:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored60:
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded62:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored64:
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded66:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored68:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block50
+
+blocks51:
+some69:
+	TESTQ   AX, AX
+	JLE     done70
+	CMPB    72(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded71:
+	CMPB    73(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded72:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around73
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some69
+
+done70:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVSXWD (DX)(R11*2), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX)(R11*2), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*8)
+	VMOVDQU   Y3, 32(BX)(R11*8)
+
+stored13:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000008
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVSXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVSXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+
+near31:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000008
+	JGE   whole38
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VPMOVSXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near40
+	CMPB      76(CX), $0x00
+	JNE       around41
+
+near40:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block44:
+	CMPQ       AX, $0x00000020
+	JLT        blocks45
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near46
+	PREFETCHT1 (DX)(R8*1)
+
+near46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded48:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded52:
+	VPMOVSXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded56:
+	VPMOVSXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded60:
+	VPMOVSXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored62:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block44
+
+blocks45:
+some63:
+	TESTQ   AX, AX
+	JLE     done64
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded66:
+	VPMOVSXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored68:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some63
+
+done64:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2S16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2S16H16(SB), NOSPLIT, $32-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVSXWD (DX)(R11*2), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX)(R11*2), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored15:
+	JMP done12
+
+kind13:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored18:
+	JMP done12
+
+done12:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends19
+
+end20:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around14:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored15
+
+around17:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored18
+
+ends19:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end20
+
+other2:
+step21:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand28:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind31
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored33:
+	JMP done30
+
+kind31:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y2, (BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y2, (BX)
+
+stored36:
+	JMP done30
+
+done30:
+	VPMOVSXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Y2, 32(BX)
+
+stored43:
+	JMP done37
+
+done37:
+	VPMOVSXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored47:
+	JMP done44
+
+kind45:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y2, 64(BX)
+
+stored50:
+	JMP done44
+
+done44:
+	VPMOVSXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind52
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored54:
+	JMP done51
+
+kind52:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored57
+
+around56:
+	VMOVNTDQ Y2, 96(BX)
+
+stored57:
+	JMP done51
+
+done51:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+	TESTQ AX, AX
+	JEQ   none58
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand59:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some60:
+	TESTQ DI, DI
+	JLE   done61
+	CMPQ  DI, $0x00000010
+	JGE   whole62
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole62:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near63
+	PREFETCHT1 (DX)(R11*1)
+
+near63:
+	VPMOVSXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind65
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near66
+	CMPB      76(CX), $0x00
+	JNE       around67
+
+near66:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored68:
+	JMP done64
+
+kind65:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near70
+	CMPB      76(CX), $0x00
+	JNE       around71
+
+near70:
+	VMOVDQU Y2, (BX)
+	JMP     stored72
+
+around71:
+	VMOVNTDQ Y2, (BX)
+
+stored72:
+	JMP done64
+
+done64:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some60
+
+done61:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand59
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none58:
+	DECQ R8
+	JEQ  steps22
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step21
+
+steps22:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block74:
+	CMPQ       AX, $0x00000040
+	JLT        blocks75
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near76
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near76:
+	CMPB    72(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded77:
+	CMPB    73(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded78:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around81
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored82
+
+around81:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored82:
+	JMP done79
+
+kind80:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   Y4, (BX)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y4, (BX)
+
+stored85:
+	JMP done79
+
+done79:
+	CMPB    72(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded86:
+	CMPB    73(CX), $0x00
+	JEQ     loaded87
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded87:
+	VPMOVSXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind89
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around90
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored91:
+	JMP done88
+
+kind89:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around93
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored94
+
+around93:
+	VMOVNTDQ Y4, 32(BX)
+
+stored94:
+	JMP done88
+
+done88:
+	CMPB    72(CX), $0x00
+	JEQ     loaded95
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded95:
+	CMPB    73(CX), $0x00
+	JEQ     loaded96
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded96:
+	VPMOVSXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind98
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored100:
+	JMP done97
+
+kind98:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around102
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored103
+
+around102:
+	VMOVNTDQ Y4, 64(BX)
+
+stored103:
+	JMP done97
+
+done97:
+	CMPB    72(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded104:
+	CMPB    73(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded105:
+	VPMOVSXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind107
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around108
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored109:
+	JMP done106
+
+kind107:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around111
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored112
+
+around111:
+	VMOVNTDQ Y4, 96(BX)
+
+stored112:
+	JMP done106
+
+done106:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block74
+
+blocks75:
+some113:
+	TESTQ   AX, AX
+	JLE     done114
+	CMPB    72(CX), $0x00
+	JEQ     loaded115
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded115:
+	CMPB    73(CX), $0x00
+	JEQ     loaded116
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded116:
+	VPMOVSXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -17928,13 +11542,13 @@ done114:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around119
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
 	JMP       stored120
 
 around119:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
 stored120:
 	JMP done117
@@ -17958,223 +11572,24 @@ kind118:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around122
-	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y4, (BX)
 	JMP       stored123
 
 around122:
-	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y4, (BX)
 
 stored123:
 	JMP done117
 
 done117:
-	CMPB    72(CX), $0x00
-	JEQ     loaded124
-	VMOVUPS 192(SI), Y0
-	VMOVUPS 224(SI), Y1
-
-loaded124:
-	CMPB    73(CX), $0x00
-	JEQ     loaded125
-	VMOVUPS 192(DI), Y2
-	VMOVUPS 224(DI), Y3
-
-loaded125:
-	CMPB      272(CX), $0x00
-	JNE       kind127
-	VPMOVSXBW 48(DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 56(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done126
-
-kind127:
-	VPMOVZXBW 48(DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 56(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done126
-
-done126:
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind130
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around131
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored132
-
-around131:
-	VMOVNTDQ X4, 96(BX)
-	VMOVNTDQ X5, 112(BX)
-
-stored132:
-	JMP done129
-
-kind130:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around134
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored135
-
-around134:
-	VMOVNTDQ Y4, 96(BX)
-
-stored135:
-	JMP done129
-
-done129:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block85
-
-blocks86:
-some136:
-	TESTQ   AX, AX
-	JLE     done137
-	CMPB    72(CX), $0x00
-	JEQ     loaded138
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded138:
-	CMPB    73(CX), $0x00
-	JEQ     loaded139
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded139:
-	CMPB      272(CX), $0x00
-	JNE       kind141
-	VPMOVSXBW (DX), X4
-	VPSLLW    $0x07, X4, X4
-	VPAND     all32_3f803f80<>+0(SB), X4, X5
-	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
-	VPAND     all32_bf80bf80<>+0(SB), X4, X4
-	VPOR      X5, X4, X4
-	VCVTPH2PS X4, Y4
-	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(DX), X5
-	VPSLLW    $0x07, X5, X5
-	VPAND     all32_3f803f80<>+0(SB), X5, X6
-	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
-	VPAND     all32_bf80bf80<>+0(SB), X5, X5
-	VPOR      X6, X5, X5
-	VCVTPH2PS X5, Y5
-	VMULPS    all32_43800000<>+0(SB), Y5, Y5
-	JMP       done140
-
-kind141:
-	VPMOVZXBW (DX), X4
-	VPSLLW    $0x08, X4, X4
-	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(DX), X5
-	VPSLLW    $0x08, X5, X5
-	VCVTPH2PS X5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done140
-
-done140:
-	VSUBPS    Y2, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y0, Y4, Y4
-	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind144
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around145
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored146:
-	JMP done143
-
-kind144:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around148
-	VMOVDQU   Y4, (BX)
-	JMP       stored149
-
-around148:
-	VMOVNTDQ Y4, (BX)
-
-stored149:
-	JMP done143
-
-done143:
-	ADDQ $+16, DX
+	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some136
+	JMP  some113
 
-done137:
+done114:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -18190,9 +11605,1194 @@ last:
 	VZEROUPPER
 	RET
 
-// func dequantizeAVX2F32F32(n int, call *kernelCall)
+// func dequantizeAVX2U16F32(n int, call *kernelCall)
+// Requires: AVX, AVX2, MMX+
+TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVZXWD (DX)(R11*2), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX)(R11*2), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*4)
+	VMOVDQU   Y3, 32(BX)(R11*4)
+
+stored13:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000040
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VPMOVZXWD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near31:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored35:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored37:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored39:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none40
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand41:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some42:
+	TESTQ DI, DI
+	JLE   done43
+	CMPQ  DI, $0x00000010
+	JGE   whole44
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole44:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near45
+	PREFETCHT1 (DX)(R11*1)
+
+near45:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near46
+	CMPB      76(CX), $0x00
+	JNE       around47
+
+near46:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored48
+
+around47:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored48:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some42
+
+done43:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand41
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none40:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block50:
+	CMPQ       AX, $0x00000040
+	JLT        blocks51
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near52
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near52:
+	CMPB    72(CX), $0x00
+	JEQ     loaded53
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded53:
+	CMPB    73(CX), $0x00
+	JEQ     loaded54
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded54:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around55
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded58:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored60:
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded62:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around63
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored64
+
+around63:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored64:
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded66:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored68:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block50
+
+blocks51:
+some69:
+	TESTQ   AX, AX
+	JLE     done70
+	CMPB    72(CX), $0x00
+	JEQ     loaded71
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded71:
+	CMPB    73(CX), $0x00
+	JEQ     loaded72
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded72:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around73
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored74
+
+around73:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some69
+
+done70:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $64-16
+TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VPMOVZXWD (DX)(R11*2), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX)(R11*2), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*8)
+	VMOVDQU   Y3, 32(BX)(R11*8)
+
+stored13:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000008
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VPMOVZXWD    (DX), X2
+	VCVTDQ2PD    X2, Y2
+	VPMOVZXWD    8(DX), X3
+	VCVTDQ2PD    X3, Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+
+near31:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000008
+	JGE   whole38
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VPMOVZXWD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXWD 8(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near40
+	CMPB      76(CX), $0x00
+	JNE       around41
+
+near40:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block44:
+	CMPQ       AX, $0x00000020
+	JLT        blocks45
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near46
+	PREFETCHT1 (DX)(R8*1)
+
+near46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded48:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded52:
+	VPMOVZXWD 16(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 24(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded56:
+	VPMOVZXWD 32(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 40(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded60:
+	VPMOVZXWD 48(DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 56(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored62:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block44
+
+blocks45:
+some63:
+	TESTQ   AX, AX
+	JLE     done64
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded66:
+	VPMOVZXWD (DX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXWD 8(DX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored68:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some63
+
+done64:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2U16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2U16H16(SB), NOSPLIT, $32-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -18210,128 +12810,1155 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $64-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y2
-	VMOVUPS    32(DX)(R11*4), Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y2, (BX)(R11*4)
-	VMOVDQU    Y3, 32(BX)(R11*4)
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored10:
+asked11:
+	VPMOVZXWD (DX)(R11*2), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX)(R11*2), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored15:
+	JMP done12
+
+kind13:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored18:
+	JMP done12
+
+done12:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends19
 
-end12:
-	JMP step5
+end20:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
+	VMOVDQU (DX)(DI*2), Y2
+	VMOVDQU Y2, (SP)
+	JMP     kept9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around14:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored15
+
+around17:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored18
+
+ends19:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end20
+
+other2:
+step21:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn25:
+	CMPQ AX, 104(CX)
+	JLT  turns27
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand28:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block26:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near29
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near29:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind31
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored33:
+	JMP done30
+
+kind31:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y2, (BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y2, (BX)
+
+stored36:
+	JMP done30
+
+done30:
+	VPMOVZXWD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind38
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored40:
+	JMP done37
+
+kind38:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Y2, 32(BX)
+
+stored43:
+	JMP done37
+
+done37:
+	VPMOVZXWD 64(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored47:
+	JMP done44
+
+kind45:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y2, 64(BX)
+
+stored50:
+	JMP done44
+
+done44:
+	VPMOVZXWD 96(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind52
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored54:
+	JMP done51
+
+kind52:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored57
+
+around56:
+	VMOVNTDQ Y2, 96(BX)
+
+stored57:
+	JMP done51
+
+done51:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block26
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand28
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn25
+
+turns27:
+	TESTQ AX, AX
+	JEQ   none58
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand59:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some60:
+	TESTQ DI, DI
+	JLE   done61
+	CMPQ  DI, $0x00000010
+	JGE   whole62
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole62:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near63
+	PREFETCHT1 (DX)(R11*1)
+
+near63:
+	VPMOVZXWD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind65
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near66
+	CMPB      76(CX), $0x00
+	JNE       around67
+
+near66:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored68:
+	JMP done64
+
+kind65:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near70
+	CMPB      76(CX), $0x00
+	JNE       around71
+
+near70:
+	VMOVDQU Y2, (BX)
+	JMP     stored72
+
+around71:
+	VMOVNTDQ Y2, (BX)
+
+stored72:
+	JMP done64
+
+done64:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some60
+
+done61:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand59
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none58:
+	DECQ R8
+	JEQ  steps22
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step21
+
+steps22:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block74:
+	CMPQ       AX, $0x00000040
+	JLT        blocks75
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near76
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near76:
+	CMPB    72(CX), $0x00
+	JEQ     loaded77
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded77:
+	CMPB    73(CX), $0x00
+	JEQ     loaded78
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded78:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around81
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored82
+
+around81:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored82:
+	JMP done79
+
+kind80:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   Y4, (BX)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y4, (BX)
+
+stored85:
+	JMP done79
+
+done79:
+	CMPB    72(CX), $0x00
+	JEQ     loaded86
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded86:
+	CMPB    73(CX), $0x00
+	JEQ     loaded87
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded87:
+	VPMOVZXWD 32(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind89
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around90
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored91:
+	JMP done88
+
+kind89:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around93
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored94
+
+around93:
+	VMOVNTDQ Y4, 32(BX)
+
+stored94:
+	JMP done88
+
+done88:
+	CMPB    72(CX), $0x00
+	JEQ     loaded95
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded95:
+	CMPB    73(CX), $0x00
+	JEQ     loaded96
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded96:
+	VPMOVZXWD 64(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind98
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around99
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored100
+
+around99:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored100:
+	JMP done97
+
+kind98:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around102
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored103
+
+around102:
+	VMOVNTDQ Y4, 64(BX)
+
+stored103:
+	JMP done97
+
+done97:
+	CMPB    72(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded104:
+	CMPB    73(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded105:
+	VPMOVZXWD 96(DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind107
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around108
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored109
+
+around108:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored109:
+	JMP done106
+
+kind107:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around111
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored112
+
+around111:
+	VMOVNTDQ Y4, 96(BX)
+
+stored112:
+	JMP done106
+
+done106:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block74
+
+blocks75:
+some113:
+	TESTQ   AX, AX
+	JLE     done114
+	CMPB    72(CX), $0x00
+	JEQ     loaded115
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded115:
+	CMPB    73(CX), $0x00
+	JEQ     loaded116
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded116:
+	VPMOVZXWD (DX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind118
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around119
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored120:
+	JMP done117
+
+kind118:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around122
+	VMOVDQU   Y4, (BX)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Y4, (BX)
+
+stored123:
+	JMP done117
+
+done117:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some113
+
+done114:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $256-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
+
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVDQU      (DX)(R11*4), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX)(R11*4), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around14
+	VMOVDQU      Y2, (BX)(R11*4)
+	VMOVDQU      Y3, 32(BX)(R11*4)
+
+stored15:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg16
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends17
+
+end18:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
 	VMOVDQU (DX)(DI*4), Y2
 	VMOVDQU Y2, (SP)
 	VMOVDQU 32(DX)(DI*4), Y2
 	VMOVDQU Y2, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked13
+
+around14:
 	VMOVNTDQ Y2, (BX)(R11*4)
 	VMOVNTDQ Y3, 32(BX)(R11*4)
-	JMP      stored10
+	JMP      stored15
 
-ends11:
+leg16:
+	TESTQ DI, DI
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  160(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone22:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends17:
 	IMUL3Q $-4, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end18
 
 other2:
-step13:
+step23:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned15
+	JEQ   aligned25
 	CMPQ  AX, $0x00000040
-	JLT   aligned15
+	JLT   aligned25
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned15
+	JEQ   aligned25
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand17:
+strand27:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	VSUBPS       Y1, Y2, Y2
-	VSUBPS       Y1, Y3, Y1
-	VMULPS       Y0, Y2, Y2
-	VMULPS       Y0, Y1, Y0
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VSUBPD       Y1, Y4, Y4
+	VCVTPD2PSY   Y4, X1
+	VINSERTF128  $0x01, X1, Y3, Y3
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
 	CMPB         78(CX), $0x00
-	JNE          near18
+	JNE          near28
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around29
 
-near18:
-	VMOVDQU Y2, (BX)
+near28:
+	VMOVDQU Y1, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored20
+	JMP     stored30
 
-around19:
-	VMOVNTDQ Y2, (BX)
+around29:
+	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -18339,7 +13966,1302 @@ stored20:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned15:
+aligned25:
+turn31:
+	CMPQ AX, 104(CX)
+	JLT  turns33
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand34:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block32:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near35
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near35:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around36
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y3, 32(BX)
+	JMP          stored37
+
+around36:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored37:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around38
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      Y3, 96(BX)
+	JMP          stored39
+
+around38:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored39:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around40
+	VMOVDQU      Y2, 128(BX)
+	VMOVDQU      Y3, 160(BX)
+	JMP          stored41
+
+around40:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored41:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         76(CX), $0x00
+	JNE          around42
+	VMOVDQU      Y2, 192(BX)
+	VMOVDQU      Y3, 224(BX)
+	JMP          stored43
+
+around42:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored43:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block32
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand34
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn31
+
+turns33:
+	TESTQ AX, AX
+	JEQ   none44
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand45:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some46:
+	TESTQ DI, DI
+	JLE   done47
+	CMPQ  DI, $0x00000010
+	JGE   whole48
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole48:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near49
+	PREFETCHT1 (DX)(R11*1)
+
+near49:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         78(CX), $0x00
+	JNE          near50
+	CMPB         76(CX), $0x00
+	JNE          around51
+
+near50:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored52:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some46
+
+done47:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand45
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none44:
+	DECQ R8
+	JEQ  steps24
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step23
+
+steps24:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block54:
+	CMPQ       AX, $0x00000040
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around59
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored60
+
+around59:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored60:
+	CMPB    72(CX), $0x00
+	JEQ     loaded61
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded61:
+	CMPB    73(CX), $0x00
+	JEQ     loaded62
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded62:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around63
+	VMOVDQU      Y4, 64(BX)
+	VMOVDQU      Y5, 96(BX)
+	JMP          stored64
+
+around63:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored64:
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded66:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around67
+	VMOVDQU      Y4, 128(BX)
+	VMOVDQU      Y5, 160(BX)
+	JMP          stored68
+
+around67:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored68:
+	CMPB    72(CX), $0x00
+	JEQ     loaded69
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded69:
+	CMPB    73(CX), $0x00
+	JEQ     loaded70
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded70:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around71
+	VMOVDQU      Y4, 192(BX)
+	VMOVDQU      Y5, 224(BX)
+	JMP          stored72
+
+around71:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored72:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block54
+
+blocks55:
+some73:
+	TESTQ   AX, AX
+	JLE     done74
+	CMPB    72(CX), $0x00
+	JEQ     loaded75
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded75:
+	CMPB    73(CX), $0x00
+	JEQ     loaded76
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded76:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         76(CX), $0x00
+	JNE          around77
+	VMOVDQU      Y4, (BX)
+	VMOVDQU      Y5, 32(BX)
+	JMP          stored78
+
+around77:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored78:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some73
+
+done74:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	VCVTDQ2PD (DX)(R11*4), Y2
+	VCVTDQ2PD 16(DX)(R11*4), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, (BX)(R11*8)
+	VMOVDQU   Y3, 32(BX)(R11*8)
+
+stored13:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg14
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked11
+
+around12:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored13
+
+leg14:
+	TESTQ DI, DI
+	JL    first15
+	CMPB  76(CX), $0x00
+	JEQ   last17
+
+rest16:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first15:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone18
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone18:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest16
+
+last17:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step19:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned21
+	CMPQ  AX, $0x00000008
+	JLT   aligned21
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned21
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand23:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	VCVTDQ2PD    (DX), Y2
+	VCVTDQ2PD    16(DX), Y3
+	VSUBPD       Y1, Y2, Y2
+	VSUBPD       Y1, Y3, Y1
+	VMULPD       Y0, Y2, Y2
+	VMULPD       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near24
+	CMPB         76(CX), $0x00
+	JNE          around25
+
+near24:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored26
+
+around25:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored26:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand23
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned21:
+turn27:
+	CMPQ AX, 104(CX)
+	JLT  turns29
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand30:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block28:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near31
+	PREFETCHT1 (DX)(R11*1)
+
+near31:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored33:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block28
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand30
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn27
+
+turns29:
+	TESTQ AX, AX
+	JEQ   none34
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand35:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some36:
+	TESTQ DI, DI
+	JLE   done37
+	CMPQ  DI, $0x00000008
+	JGE   whole38
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole38:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VCVTDQ2PD (DX), Y2
+	VCVTDQ2PD 16(DX), Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      78(CX), $0x00
+	JNE       near40
+	CMPB      76(CX), $0x00
+	JNE       around41
+
+near40:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some36
+
+done37:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand35
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none34:
+	DECQ R8
+	JEQ  steps20
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step19
+
+steps20:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block44:
+	CMPQ       AX, $0x00000020
+	JLT        blocks45
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near46
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near46:
+	CMPB    72(CX), $0x00
+	JEQ     loaded47
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded47:
+	CMPB    73(CX), $0x00
+	JEQ     loaded48
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded48:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around49
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored50
+
+around49:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored50:
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded52:
+	VCVTDQ2PD 32(DX), Y4
+	VCVTDQ2PD 48(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU   Y4, 64(BX)
+	VMOVDQU   Y5, 96(BX)
+	JMP       stored54
+
+around53:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored54:
+	CMPB    72(CX), $0x00
+	JEQ     loaded55
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded55:
+	CMPB    73(CX), $0x00
+	JEQ     loaded56
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded56:
+	VCVTDQ2PD 64(DX), Y4
+	VCVTDQ2PD 80(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y4, 128(BX)
+	VMOVDQU   Y5, 160(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded60:
+	VCVTDQ2PD 96(DX), Y4
+	VCVTDQ2PD 112(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around61
+	VMOVDQU   Y4, 192(BX)
+	VMOVDQU   Y5, 224(BX)
+	JMP       stored62
+
+around61:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored62:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block44
+
+blocks45:
+some63:
+	TESTQ   AX, AX
+	JLE     done64
+	CMPB    72(CX), $0x00
+	JEQ     loaded65
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded65:
+	CMPB    73(CX), $0x00
+	JEQ     loaded66
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded66:
+	VCVTDQ2PD (DX), Y4
+	VCVTDQ2PD 16(DX), Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored68:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some63
+
+done64:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2I32H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2I32H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step6:
+	TESTQ R9, R9
+	JNE   some8
+
+asked9:
+	VMOVDQU      (DX)(R11*4), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX)(R11*4), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind11
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around12
+	VMOVDQU      X2, (BX)(R11*2)
+	VMOVDQU      X3, 16(BX)(R11*2)
+
+stored13:
+	JMP done10
+
+kind11:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored16:
+	JMP done10
+
+done10:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked9
+
+around12:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored13
+
+around15:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored16
+
+other2:
+step17:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn21:
 	CMPQ AX, 104(CX)
 	JLT  turns23
@@ -18361,76 +15283,304 @@ block22:
 	PREFETCHT1 192(DX)(R11*1)
 
 near25:
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y3
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around26
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored27
-
-around26:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
-
-stored27:
-	VMOVUPS 64(DX), Y2
-	VMOVUPS 96(DX), Y3
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around28
-	VMOVDQU Y2, 64(BX)
-	VMOVDQU Y3, 96(BX)
-	JMP     stored29
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind27
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      X2, (BX)
+	VMOVDQU      X3, 16(BX)
+	JMP          stored29
 
 around28:
-	VMOVNTDQ Y2, 64(BX)
-	VMOVNTDQ Y3, 96(BX)
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
 stored29:
-	VMOVUPS 128(DX), Y2
-	VMOVUPS 160(DX), Y3
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around30
-	VMOVDQU Y2, 128(BX)
-	VMOVDQU Y3, 160(BX)
-	JMP     stored31
+	JMP done26
 
-around30:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
+kind27:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y2, (BX)
+	JMP       stored32
 
-stored31:
-	VMOVUPS 192(DX), Y2
-	VMOVUPS 224(DX), Y3
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    76(CX), $0x00
-	JNE     around32
-	VMOVDQU Y2, 192(BX)
-	VMOVDQU Y3, 224(BX)
-	JMP     stored33
+around31:
+	VMOVNTDQ Y2, (BX)
 
-around32:
-	VMOVNTDQ Y2, 192(BX)
-	VMOVNTDQ Y3, 224(BX)
+stored32:
+	JMP done26
 
-stored33:
+done26:
+	VMOVDQU      64(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      96(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind34
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X2, 32(BX)
+	VMOVDQU      X3, 48(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored36:
+	JMP done33
+
+kind34:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y2, 32(BX)
+
+stored39:
+	JMP done33
+
+done33:
+	VMOVDQU      128(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      160(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind41
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around42
+	VMOVDQU      X2, 64(BX)
+	VMOVDQU      X3, 80(BX)
+	JMP          stored43
+
+around42:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored43:
+	JMP done40
+
+kind41:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, 64(BX)
+
+stored46:
+	JMP done40
+
+done40:
+	VMOVDQU      192(DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      224(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind48
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         76(CX), $0x00
+	JNE          around49
+	VMOVDQU      X2, 96(BX)
+	VMOVDQU      X3, 112(BX)
+	JMP          stored50
+
+around49:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around52
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored53
+
+around52:
+	VMOVNTDQ Y2, 96(BX)
+
+stored53:
+	JMP done47
+
+done47:
 	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
 	JNE  block22
 	ADDQ 136(CX), DX
@@ -18445,85 +15595,146 @@ stored33:
 
 turns23:
 	TESTQ AX, AX
-	JEQ   none34
+	JEQ   none54
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand35:
+strand55:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some36:
+some56:
 	TESTQ DI, DI
-	JLE   done37
+	JLE   done57
 	CMPQ  DI, $0x00000010
-	JGE   whole38
+	JGE   whole58
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
+	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole38:
+whole58:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near39
+	JEQ        near59
 	PREFETCHT1 (DX)(R11*1)
 
-near39:
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y3
-	VSUBPS  Y1, Y2, Y2
-	VSUBPS  Y1, Y3, Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y0, Y3, Y3
-	CMPB    78(CX), $0x00
-	JNE     near40
-	CMPB    76(CX), $0x00
-	JNE     around41
+near59:
+	VMOVDQU      (DX), Y3
+	VXORPS       Y2, Y2, Y2
+	VCVTDQ2PD    X3, Y4
+	VCVTPS2PD    X1, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X2
+	VEXTRACTF128 $0x01, Y3, X3
+	VCVTDQ2PD    X3, Y3
+	VEXTRACTF128 $0x01, Y1, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y4, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VINSERTF128  $0x01, X3, Y2, Y2
+	VMOVDQU      32(DX), Y4
+	VXORPS       Y3, Y3, Y3
+	VCVTDQ2PD    X4, Y5
+	VCVTPS2PD    X1, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X3
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTDQ2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y1, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y5, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VINSERTF128  $0x01, X4, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	CMPB         273(CX), $0x00
+	JNE          kind61
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y3, X3
+	CMPB         78(CX), $0x00
+	JNE          near62
+	CMPB         76(CX), $0x00
+	JNE          around63
 
-near40:
+near62:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored64:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near66
+	CMPB      76(CX), $0x00
+	JNE       around67
+
+near66:
 	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored42
+	JMP     stored68
 
-around41:
+around67:
 	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
 
-stored42:
+stored68:
+	JMP done60
+
+done60:
 	ADDQ $+64, DX
-	ADDQ $+64, BX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some36
+	JMP  some56
 
-done37:
+done57:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
+	IMUL3Q $0x02, AX, DI
 	ADDQ   192(CX), BX
 	SUBQ   DI, BX
 	ADDQ   136(CX), DX
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand35
+	JNE    strand55
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none34:
+none54:
 	DECQ R8
-	JEQ  steps14
+	JEQ  steps18
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step17
 
-steps14:
+steps18:
 	VZEROUPPER
 	RET
 
@@ -18537,30 +15748,3966 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block44:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near46:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded73
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded74
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded48:
+loaded74:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind76
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around77
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored78
+
+around77:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored78:
+	JMP done75
+
+kind76:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around80
+	VMOVDQU   Y4, (BX)
+	JMP       stored81
+
+around80:
+	VMOVNTDQ Y4, (BX)
+
+stored81:
+	JMP done75
+
+done75:
+	CMPB    72(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded82:
+	CMPB    73(CX), $0x00
+	JEQ     loaded83
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded83:
+	VMOVDQU      64(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      96(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind85
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around86
+	VMOVDQU      X4, 32(BX)
+	VMOVDQU      X5, 48(BX)
+	JMP          stored87
+
+around86:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored87:
+	JMP done84
+
+kind85:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around89
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y4, 32(BX)
+
+stored90:
+	JMP done84
+
+done84:
+	CMPB    72(CX), $0x00
+	JEQ     loaded91
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded91:
+	CMPB    73(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded92:
+	VMOVDQU      128(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      160(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind94
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around95
+	VMOVDQU      X4, 64(BX)
+	VMOVDQU      X5, 80(BX)
+	JMP          stored96
+
+around95:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored96:
+	JMP done93
+
+kind94:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around98
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ Y4, 64(BX)
+
+stored99:
+	JMP done93
+
+done93:
+	CMPB    72(CX), $0x00
+	JEQ     loaded100
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded100:
+	CMPB    73(CX), $0x00
+	JEQ     loaded101
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded101:
+	VMOVDQU      192(DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      224(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind103
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around104
+	VMOVDQU      X4, 96(BX)
+	VMOVDQU      X5, 112(BX)
+	JMP          stored105
+
+around104:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored105:
+	JMP done102
+
+kind103:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around107
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ Y4, 96(BX)
+
+stored108:
+	JMP done102
+
+done102:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block70
+
+blocks71:
+some109:
+	TESTQ   AX, AX
+	JLE     done110
+	CMPB    72(CX), $0x00
+	JEQ     loaded111
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded111:
+	CMPB    73(CX), $0x00
+	JEQ     loaded112
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded112:
+	VMOVDQU      (DX), Y5
+	VXORPS       Y4, Y4, Y4
+	VCVTDQ2PD    X5, Y6
+	VCVTPS2PD    X2, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTDQ2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y2, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y6, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VINSERTF128  $0x01, X5, Y4, Y4
+	VMOVDQU      32(DX), Y6
+	VXORPS       Y5, Y5, Y5
+	VCVTDQ2PD    X6, Y7
+	VCVTPS2PD    X3, Y8
+	VSUBPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X5
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTDQ2PD    X6, Y6
+	VEXTRACTF128 $0x01, Y3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y7, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VINSERTF128  $0x01, X6, Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	CMPB         273(CX), $0x00
+	JNE          kind114
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	CMPB         76(CX), $0x00
+	JNE          around115
+	VMOVDQU      X4, (BX)
+	VMOVDQU      X5, 16(BX)
+	JMP          stored116
+
+around115:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored116:
+	JMP done113
+
+kind114:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around118
+	VMOVDQU   Y4, (BX)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y4, (BX)
+
+stored119:
+	JMP done113
+
+done113:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some109
+
+done110:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8F32(n int, call *kernelCall)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VPMOVSXBW (DX)(R11*1), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done12
+
+kind13:
+	VPMOVZXBW (DX)(R11*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done12
+
+done12:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around15
+	VMOVDQU Y2, (BX)(R11*4)
+	VMOVDQU Y3, 32(BX)(R11*4)
+
+stored16:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg17
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around15:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored16
+
+leg17:
+	TESTQ DI, DI
+	JL    first18
+	CMPB  76(CX), $0x00
+	JEQ   last20
+
+rest19:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first18:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone21
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone21:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest19
+
+last20:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step22:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned24
+	CMPQ  AX, $0x00000040
+	JLT   aligned24
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned24
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand26:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind28
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	JMP          done27
+
+kind28:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done27
+
+done27:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near30
+	CMPB   76(CX), $0x00
+	JNE    around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned24:
+turn33:
+	CMPQ AX, 104(CX)
+	JLT  turns35
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand36:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block34:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near37
+	PREFETCHT1 (DX)(R11*1)
+
+near37:
+	CMPB      272(CX), $0x00
+	JNE       kind39
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done38
+
+kind39:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done38
+
+done38:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around41
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	CMPB      272(CX), $0x00
+	JNE       kind44
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done43
+
+kind44:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done43
+
+done43:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around46
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored47
+
+around46:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored47:
+	CMPB      272(CX), $0x00
+	JNE       kind49
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done48
+
+kind49:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done48
+
+done48:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around51
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored52:
+	CMPB      272(CX), $0x00
+	JNE       kind54
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done53
+
+kind54:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done53
+
+done53:
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around56
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored57
+
+around56:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored57:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block34
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand36
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn33
+
+turns35:
+	TESTQ AX, AX
+	JEQ   none58
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand59:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some60:
+	TESTQ DI, DI
+	JLE   done61
+	CMPQ  DI, $0x00000010
+	JGE   whole62
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole62:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near63
+	PREFETCHT1 (DX)(R11*1)
+
+near63:
+	CMPB      272(CX), $0x00
+	JNE       kind65
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done64
+
+kind65:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done64
+
+done64:
+	VSUBPS Y1, Y2, Y2
+	VSUBPS Y1, Y3, Y3
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near67
+	CMPB   76(CX), $0x00
+	JNE    around68
+
+near67:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored69
+
+around68:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored69:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some60
+
+done61:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand59
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none58:
+	DECQ R8
+	JEQ  steps23
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step22
+
+steps23:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block71:
+	CMPQ       AX, $0x00000040
+	JLT        blocks72
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near73
+	PREFETCHT1 (DX)(R8*1)
+
+near73:
+	CMPB    72(CX), $0x00
+	JEQ     loaded74
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded74:
+	CMPB    73(CX), $0x00
+	JEQ     loaded75
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded75:
+	CMPB      272(CX), $0x00
+	JNE       kind77
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done76
+
+kind77:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done76
+
+done76:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around79
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored80
+
+around79:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored80:
+	CMPB    72(CX), $0x00
+	JEQ     loaded81
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded81:
+	CMPB    73(CX), $0x00
+	JEQ     loaded82
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded82:
+	CMPB      272(CX), $0x00
+	JNE       kind84
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done83
+
+kind84:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done83
+
+done83:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around86
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored87
+
+around86:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored87:
+	CMPB    72(CX), $0x00
+	JEQ     loaded88
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded88:
+	CMPB    73(CX), $0x00
+	JEQ     loaded89
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded89:
+	CMPB      272(CX), $0x00
+	JNE       kind91
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done90
+
+kind91:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done90
+
+done90:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around93
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored94:
+	CMPB    72(CX), $0x00
+	JEQ     loaded95
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded95:
+	CMPB    73(CX), $0x00
+	JEQ     loaded96
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded96:
+	CMPB      272(CX), $0x00
+	JNE       kind98
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done97
+
+kind98:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done97
+
+done97:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around100
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored101
+
+around100:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored101:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block71
+
+blocks72:
+some102:
+	TESTQ   AX, AX
+	JLE     done103
+	CMPB    72(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded104:
+	CMPB    73(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded105:
+	CMPB      272(CX), $0x00
+	JNE       kind107
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done106
+
+kind107:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done106
+
+done106:
+	VSUBPS  Y2, Y4, Y4
+	VSUBPS  Y3, Y5, Y5
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around109
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored110
+
+around109:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored110:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some102
+
+done103:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8F64(n int, call *kernelCall)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $192-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 1024(SI), Y1
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share8
+
+begun9:
+step6:
+	TESTQ R9, R9
+	JNE   some10
+
+asked11:
+	CMPB      272(CX), $0x00
+	JNE       kind13
+	VMOVD     (DX)(R11*1), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX)(R11*1), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done12
+
+kind13:
+	VMOVD     (DX)(R11*1), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX)(R11*1), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done12
+
+done12:
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around15
+	VMOVDQU Y2, (BX)(R11*8)
+	VMOVDQU Y3, 32(BX)(R11*8)
+
+stored16:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg17
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+share8:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun9
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun9
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun9
+
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked11
+
+around15:
+	VMOVNTDQ Y2, (BX)(R11*8)
+	VMOVNTDQ Y3, 32(BX)(R11*8)
+	JMP      stored16
+
+leg17:
+	TESTQ DI, DI
+	JL    first18
+	CMPB  76(CX), $0x00
+	JEQ   last20
+
+rest19:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first18:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone21
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  96(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone21:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest19
+
+last20:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+other2:
+step22:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned24
+	CMPQ  AX, $0x00000008
+	JLT   aligned24
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned24
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand26:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	CMPB         272(CX), $0x00
+	JNE          kind28
+	VMOVD        (DX), X2
+	VPMOVSXBW    X2, X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, X2
+	VMULPS       all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD    X2, Y2
+	VMOVD        4(DX), X3
+	VPMOVSXBW    X3, X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, X3
+	VMULPS       all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD    X3, Y3
+	JMP          done27
+
+kind28:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done27
+
+done27:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y1
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y1, Y0
+	CMPB   78(CX), $0x00
+	JNE    near30
+	CMPB   76(CX), $0x00
+	JNE    around31
+
+near30:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored32
+
+around31:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored32:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*1), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned24:
+turn33:
+	CMPQ AX, 104(CX)
+	JLT  turns35
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand36:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block34:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near37
+	PREFETCHT1 (DX)(R11*1)
+
+near37:
+	CMPB      272(CX), $0x00
+	JNE       kind39
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done38
+
+kind39:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done38
+
+done38:
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around41
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored42
+
+around41:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored42:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block34
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand36
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn33
+
+turns35:
+	TESTQ AX, AX
+	JEQ   none43
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand44:
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 1024(R10), Y1
+	MOVQ         AX, DI
+
+some45:
+	TESTQ DI, DI
+	JLE   done46
+	CMPQ  DI, $0x00000008
+	JGE   whole47
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole47:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near48
+	PREFETCHT1 (DX)(R11*1)
+
+near48:
+	CMPB      272(CX), $0x00
+	JNE       kind50
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	JMP       done49
+
+kind50:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VMOVAPD   Y2, Y2
+	VMOVAPD   Y3, Y3
+	JMP       done49
+
+done49:
+	VSUBPD Y1, Y2, Y2
+	VSUBPD Y1, Y3, Y3
+	VMULPD Y0, Y2, Y2
+	VMULPD Y0, Y3, Y3
+	CMPB   78(CX), $0x00
+	JNE    near52
+	CMPB   76(CX), $0x00
+	JNE    around53
+
+near52:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored54:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some45
+
+done46:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand44
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none43:
+	DECQ R8
+	JEQ  steps23
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step22
+
+steps23:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block56:
+	CMPQ       AX, $0x00000020
+	JLT        blocks57
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near58
+	PREFETCHT1 (DX)(R8*1)
+
+near58:
+	CMPB    72(CX), $0x00
+	JEQ     loaded59
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded59:
+	CMPB    73(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded60:
+	CMPB      272(CX), $0x00
+	JNE       kind62
+	VMOVD     (DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done61
+
+kind62:
+	VMOVD     (DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done61
+
+done61:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around64
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored65:
+	CMPB    72(CX), $0x00
+	JEQ     loaded66
+	VMOVUPD 64(SI), Y0
+	VMOVUPD 96(SI), Y1
+
+loaded66:
+	CMPB    73(CX), $0x00
+	JEQ     loaded67
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+
+loaded67:
+	CMPB      272(CX), $0x00
+	JNE       kind69
+	VMOVD     8(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done68
+
+kind69:
+	VMOVD     8(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done68
+
+done68:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around71
+	VMOVDQU Y4, 64(BX)
+	VMOVDQU Y5, 96(BX)
+	JMP     stored72
+
+around71:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored72:
+	CMPB    72(CX), $0x00
+	JEQ     loaded73
+	VMOVUPD 128(SI), Y0
+	VMOVUPD 160(SI), Y1
+
+loaded73:
+	CMPB    73(CX), $0x00
+	JEQ     loaded74
+	VMOVUPD 128(DI), Y2
+	VMOVUPD 160(DI), Y3
+
+loaded74:
+	CMPB      272(CX), $0x00
+	JNE       kind76
+	VMOVD     16(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done75
+
+kind76:
+	VMOVD     16(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done75
+
+done75:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around78
+	VMOVDQU Y4, 128(BX)
+	VMOVDQU Y5, 160(BX)
+	JMP     stored79
+
+around78:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored79:
+	CMPB    72(CX), $0x00
+	JEQ     loaded80
+	VMOVUPD 192(SI), Y0
+	VMOVUPD 224(SI), Y1
+
+loaded80:
+	CMPB    73(CX), $0x00
+	JEQ     loaded81
+	VMOVUPD 192(DI), Y2
+	VMOVUPD 224(DI), Y3
+
+loaded81:
+	CMPB      272(CX), $0x00
+	JNE       kind83
+	VMOVD     24(DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done82
+
+kind83:
+	VMOVD     24(DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done82
+
+done82:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around85
+	VMOVDQU Y4, 192(BX)
+	VMOVDQU Y5, 224(BX)
+	JMP     stored86
+
+around85:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored86:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block56
+
+blocks57:
+some87:
+	TESTQ   AX, AX
+	JLE     done88
+	CMPB    72(CX), $0x00
+	JEQ     loaded89
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded89:
+	CMPB    73(CX), $0x00
+	JEQ     loaded90
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded90:
+	CMPB      272(CX), $0x00
+	JNE       kind92
+	VMOVD     (DX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	JMP       done91
+
+kind92:
+	VMOVD     (DX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(DX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VMOVAPD   Y4, Y4
+	VMOVAPD   Y5, Y5
+	JMP       done91
+
+done91:
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around94
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored95
+
+around94:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored95:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some87
+
+done88:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2F8H16(SB), NOSPLIT, $0-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	XORQ         R11, R11
+
+step6:
+	TESTQ R9, R9
+	JNE   some8
+
+asked9:
+	CMPB      272(CX), $0x00
+	JNE       kind11
+	VPMOVSXBW (DX)(R11*1), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done10
+
+kind11:
+	VPMOVZXBW (DX)(R11*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX)(R11*1), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done10
+
+done10:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored16:
+	JMP done13
+
+kind14:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y2, (BX)(R11*2)
+
+stored19:
+	JMP done13
+
+done13:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*1)
+	JMP        asked9
+
+around15:
+	VMOVNTDQ X2, (BX)(R11*2)
+	VMOVNTDQ X3, 16(BX)(R11*2)
+	JMP      stored16
+
+around18:
+	VMOVNTDQ Y2, (BX)(R11*2)
+	JMP      stored19
+
+other2:
+step20:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn24:
+	CMPQ AX, 104(CX)
+	JLT  turns26
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand27:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block25:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near28
+	PREFETCHT1 (DX)(R11*1)
+
+near28:
+	CMPB      272(CX), $0x00
+	JNE       kind30
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done29
+
+kind30:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done29
+
+done29:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored35:
+	JMP done32
+
+kind33:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU   Y2, (BX)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Y2, (BX)
+
+stored38:
+	JMP done32
+
+done32:
+	CMPB      272(CX), $0x00
+	JNE       kind40
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done39
+
+kind40:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done39
+
+done39:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind43
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored45:
+	JMP done42
+
+kind43:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y2, 32(BX)
+
+stored48:
+	JMP done42
+
+done42:
+	CMPB      272(CX), $0x00
+	JNE       kind50
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done49
+
+kind50:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done49
+
+done49:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored55:
+	JMP done52
+
+kind53:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Y2, 64(BX)
+
+stored58:
+	JMP done52
+
+done52:
+	CMPB      272(CX), $0x00
+	JNE       kind60
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done59
+
+kind60:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done59
+
+done59:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around64
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored65
+
+around64:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Y2, 96(BX)
+
+stored68:
+	JMP done62
+
+done62:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block25
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn24
+
+turns26:
+	TESTQ AX, AX
+	JEQ   none69
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand70:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some71:
+	TESTQ DI, DI
+	JLE   done72
+	CMPQ  DI, $0x00000010
+	JGE   whole73
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*1), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole73:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near74
+	PREFETCHT1 (DX)(R11*1)
+
+near74:
+	CMPB      272(CX), $0x00
+	JNE       kind76
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	JMP       done75
+
+kind76:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	JMP       done75
+
+done75:
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      273(CX), $0x00
+	JNE       kind79
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      78(CX), $0x00
+	JNE       near80
+	CMPB      76(CX), $0x00
+	JNE       around81
+
+near80:
+	VMOVDQU X2, (BX)
+	VMOVDQU X3, 16(BX)
+	JMP     stored82
+
+around81:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored82:
+	JMP done78
+
+kind79:
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      78(CX), $0x00
+	JNE       near84
+	CMPB      76(CX), $0x00
+	JNE       around85
+
+near84:
+	VMOVDQU Y2, (BX)
+	JMP     stored86
+
+around85:
+	VMOVNTDQ Y2, (BX)
+
+stored86:
+	JMP done78
+
+done78:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some71
+
+done72:
+	IMUL3Q $0x01, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand70
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none69:
+	DECQ R8
+	JEQ  steps21
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step20
+
+steps21:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block88:
+	CMPQ       AX, $0x00000040
+	JLT        blocks89
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near90
+	PREFETCHT1 (DX)(R8*1)
+
+near90:
+	CMPB    72(CX), $0x00
+	JEQ     loaded91
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded91:
+	CMPB    73(CX), $0x00
+	JEQ     loaded92
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded92:
+	CMPB      272(CX), $0x00
+	JNE       kind94
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done93
+
+kind94:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done93
+
+done93:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind97
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around98
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored99:
+	JMP done96
+
+kind97:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around101
+	VMOVDQU   Y4, (BX)
+	JMP       stored102
+
+around101:
+	VMOVNTDQ Y4, (BX)
+
+stored102:
+	JMP done96
+
+done96:
+	CMPB    72(CX), $0x00
+	JEQ     loaded103
+	VMOVUPS 64(SI), Y0
+	VMOVUPS 96(SI), Y1
+
+loaded103:
+	CMPB    73(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+
+loaded104:
+	CMPB      272(CX), $0x00
+	JNE       kind106
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done105
+
+kind106:
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done105
+
+done105:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind109
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around110
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored111
+
+around110:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored111:
+	JMP done108
+
+kind109:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around113
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored114
+
+around113:
+	VMOVNTDQ Y4, 32(BX)
+
+stored114:
+	JMP done108
+
+done108:
+	CMPB    72(CX), $0x00
+	JEQ     loaded115
+	VMOVUPS 128(SI), Y0
+	VMOVUPS 160(SI), Y1
+
+loaded115:
+	CMPB    73(CX), $0x00
+	JEQ     loaded116
+	VMOVUPS 128(DI), Y2
+	VMOVUPS 160(DI), Y3
+
+loaded116:
+	CMPB      272(CX), $0x00
+	JNE       kind118
+	VPMOVSXBW 32(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done117
+
+kind118:
+	VPMOVZXBW 32(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done117
+
+done117:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind121
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around122
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored123:
+	JMP done120
+
+kind121:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around125
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored126
+
+around125:
+	VMOVNTDQ Y4, 64(BX)
+
+stored126:
+	JMP done120
+
+done120:
+	CMPB    72(CX), $0x00
+	JEQ     loaded127
+	VMOVUPS 192(SI), Y0
+	VMOVUPS 224(SI), Y1
+
+loaded127:
+	CMPB    73(CX), $0x00
+	JEQ     loaded128
+	VMOVUPS 192(DI), Y2
+	VMOVUPS 224(DI), Y3
+
+loaded128:
+	CMPB      272(CX), $0x00
+	JNE       kind130
+	VPMOVSXBW 48(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done129
+
+kind130:
+	VPMOVZXBW 48(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done129
+
+done129:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind133
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around134
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored135:
+	JMP done132
+
+kind133:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around137
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored138
+
+around137:
+	VMOVNTDQ Y4, 96(BX)
+
+stored138:
+	JMP done132
+
+done132:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block88
+
+blocks89:
+some139:
+	TESTQ   AX, AX
+	JLE     done140
+	CMPB    72(CX), $0x00
+	JEQ     loaded141
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded141:
+	CMPB    73(CX), $0x00
+	JEQ     loaded142
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded142:
+	CMPB      272(CX), $0x00
+	JNE       kind144
+	VPMOVSXBW (DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	JMP       done143
+
+kind144:
+	VPMOVZXBW (DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done143
+
+done143:
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind147
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around148
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored149:
+	JMP done146
+
+kind147:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around151
+	VMOVDQU   Y4, (BX)
+	JMP       stored152
+
+around151:
+	VMOVNTDQ Y4, (BX)
+
+stored152:
+	JMP done146
+
+done146:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some139
+
+done140:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F32F32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $256-16
+	MOVQ  n+0(FP), AX
+	MOVQ  call+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y1
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
+
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPS (DX)(R11*4), Y2
+	VMOVUPS 32(DX)(R11*4), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, (BX)(R11*4)
+	VMOVDQU Y3, 32(BX)(R11*4)
+
+stored15:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg16
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends17
+
+end18:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*4), Y2
+	VMOVDQU Y2, (SP)
+	VMOVDQU 32(DX)(DI*4), Y2
+	VMOVDQU Y2, 32(SP)
+	JMP     kept9
+
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Y2, (BX)(R11*4)
+	VMOVNTDQ Y3, 32(BX)(R11*4)
+	JMP      stored15
+
+leg16:
+	TESTQ DI, DI
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  160(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone22:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends17:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end18
+
+other2:
+step23:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned25
+	CMPQ  AX, $0x00000040
+	JLT   aligned25
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned25
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand27:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         78(CX), $0x00
+	JNE          near28
+	CMPB         76(CX), $0x00
+	JNE          around29
+
+near28:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored30
+
+around29:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored30:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned25:
+turn31:
+	CMPQ AX, 104(CX)
+	JLT  turns33
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand34:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         104(CX), DI
+
+block32:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near35
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near35:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around36
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored37
+
+around36:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored37:
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around38
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored39
+
+around38:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored39:
+	VMOVUPS 128(DX), Y2
+	VMOVUPS 160(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around40
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored41
+
+around40:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored41:
+	VMOVUPS 192(DX), Y2
+	VMOVUPS 224(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around42
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored43
+
+around42:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored43:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block32
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand34
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn31
+
+turns33:
+	TESTQ AX, AX
+	JEQ   none44
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand45:
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 1024(R10), Y1
+	MOVQ         AX, DI
+
+some46:
+	TESTQ DI, DI
+	JLE   done47
+	CMPQ  DI, $0x00000010
+	JGE   whole48
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole48:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near49
+	PREFETCHT1 (DX)(R11*1)
+
+near49:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    78(CX), $0x00
+	JNE     near50
+	CMPB    76(CX), $0x00
+	JNE     around51
+
+near50:
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored52
+
+around51:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored52:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some46
+
+done47:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand45
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none44:
+	DECQ R8
+	JEQ  steps24
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step23
+
+steps24:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block54:
+	CMPQ       AX, $0x00000040
+	JLT        blocks55
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near56
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near56:
+	CMPB    72(CX), $0x00
+	JEQ     loaded57
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded57:
+	CMPB    73(CX), $0x00
+	JEQ     loaded58
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded58:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -18568,28 +19715,28 @@ loaded48:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around49
+	JNE     around59
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored50
+	JMP     stored60
 
-around49:
+around59:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored50:
+stored60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded51:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded52:
+loaded62:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -18597,28 +19744,28 @@ loaded52:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around53
+	JNE     around63
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored54
+	JMP     stored64
 
-around53:
+around63:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored54:
+stored64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded55:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded56:
+loaded66:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -18626,28 +19773,28 @@ loaded56:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around57
+	JNE     around67
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored58
+	JMP     stored68
 
-around57:
+around67:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored58:
+stored68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded59:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded70
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded60:
+loaded70:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -18655,39 +19802,39 @@ loaded60:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around61
+	JNE     around71
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored62
+	JMP     stored72
 
-around61:
+around71:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored62:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block54
 
-blocks45:
-some63:
+blocks55:
+some73:
 	TESTQ   AX, AX
-	JLE     done64
+	JLE     done74
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded75
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded65:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded76
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded66:
+loaded76:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -18695,24 +19842,24 @@ loaded66:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around67
+	JNE     around77
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored68
+	JMP     stored78
 
-around67:
+around77:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored68:
+stored78:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some63
+	JMP  some73
 
-done64:
+done74:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -18730,7 +19877,7 @@ last:
 
 // func dequantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $64-16
+TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -18741,105 +19888,190 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+
+shared3:
 	CMPQ  96(CX), $0x01
 	JNE   other2
 	CMPQ  AX, $0x00000008
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -8(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y2
-	VMOVUPD    32(DX)(R11*8), Y3
-	VSUBPD     Y1, Y2, Y2
-	VSUBPD     Y1, Y3, Y3
-	VMULPD     Y0, Y2, Y2
-	VMULPD     Y0, Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y2, (BX)(R11*8)
-	VMOVDQU    Y3, 32(BX)(R11*8)
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
 
-stored10:
+asked13:
+	VMOVUPD (DX)(R11*8), Y2
+	VMOVUPD 32(DX)(R11*8), Y3
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, (BX)(R11*8)
+	VMOVDQU Y3, 32(BX)(R11*8)
+
+stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg16
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends17
 
-end12:
-	JMP step5
+end18:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(DI*8), Y2
 	VMOVDQU Y2, (SP)
 	VMOVDQU 32(DX)(DI*8), Y2
 	VMOVDQU Y2, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked13
+
+around14:
 	VMOVNTDQ Y2, (BX)(R11*8)
 	VMOVNTDQ Y3, 32(BX)(R11*8)
-	JMP      stored10
+	JMP      stored15
 
-ends11:
+leg16:
+	TESTQ DI, DI
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y2
+	VMOVNTDQ Y2, (R13)
+	VMOVDQU  160(SP), Y2
+	VMOVNTDQ Y2, 32(R13)
+
+alone22:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends17:
 	IMUL3Q $-8, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end18
 
 other2:
-step13:
+step23:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned15
+	JEQ   aligned25
 	CMPQ  AX, $0x00000008
-	JLT   aligned15
+	JLT   aligned25
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned15
+	JEQ   aligned25
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand17:
+strand27:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	VMOVUPD      (DX), Y2
@@ -18849,27 +20081,27 @@ strand17:
 	VMULPD       Y0, Y2, Y2
 	VMULPD       Y0, Y1, Y0
 	CMPB         78(CX), $0x00
-	JNE          near18
+	JNE          near28
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around29
 
-near18:
+near28:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored20
+	JMP     stored30
 
-around19:
+around29:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -18877,25 +20109,25 @@ stored20:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*8), BX
 
-aligned15:
-turn21:
+aligned25:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand34:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block22:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near25:
+near35:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -18903,58 +20135,58 @@ near25:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around26
+	JNE     around36
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored27
+	JMP     stored37
 
-around26:
+around36:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored27:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JNE  block22
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn31
 
-turns23:
+turns33:
 	TESTQ AX, AX
-	JEQ   none28
+	JEQ   none38
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand29:
+strand39:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
 	MOVQ         AX, DI
 
-some30:
+some40:
 	TESTQ DI, DI
-	JLE   done31
+	JLE   done41
 	CMPQ  DI, $0x00000008
-	JGE   whole32
+	JGE   whole42
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
 	LEAQ  (BX)(DI*8), BX
 	MOVQ  $0x00000008, DI
 
-whole32:
+whole42:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 
-near33:
+near43:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -18962,26 +20194,26 @@ near33:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    78(CX), $0x00
-	JNE     near34
+	JNE     near44
 	CMPB    76(CX), $0x00
-	JNE     around35
+	JNE     around45
 
-near34:
+near44:
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored36
+	JMP     stored46
 
-around35:
+around45:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored36:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some30
+	JMP  some40
 
-done31:
+done41:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -18992,22 +20224,22 @@ done31:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand29
+	JNE    strand39
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none28:
+none38:
 	DECQ R8
-	JEQ  steps14
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step23
 
-steps14:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -19021,30 +20253,30 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block38:
+block48:
 	CMPQ       AX, $0x00000020
-	JLT        blocks39
+	JLT        blocks49
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near40:
+near50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded51
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded41:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded52
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded42:
+loaded52:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19052,28 +20284,28 @@ loaded42:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around43
+	JNE     around53
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored44
+	JMP     stored54
 
-around43:
+around53:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored44:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded55
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded45:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded56
 	VMOVUPD 64(DI), Y2
 	VMOVUPD 96(DI), Y3
 
-loaded46:
+loaded56:
 	VMOVUPD 64(DX), Y4
 	VMOVUPD 96(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19081,28 +20313,28 @@ loaded46:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around47
+	JNE     around57
 	VMOVDQU Y4, 64(BX)
 	VMOVDQU Y5, 96(BX)
-	JMP     stored48
+	JMP     stored58
 
-around47:
+around57:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored48:
+stored58:
 	CMPB    72(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded59
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded49:
+loaded59:
 	CMPB    73(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPD 128(DI), Y2
 	VMOVUPD 160(DI), Y3
 
-loaded50:
+loaded60:
 	VMOVUPD 128(DX), Y4
 	VMOVUPD 160(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19110,28 +20342,28 @@ loaded50:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around51
+	JNE     around61
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored52
+	JMP     stored62
 
-around51:
+around61:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored52:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded63
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded53:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded64
 	VMOVUPD 192(DI), Y2
 	VMOVUPD 224(DI), Y3
 
-loaded54:
+loaded64:
 	VMOVUPD 192(DX), Y4
 	VMOVUPD 224(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19139,39 +20371,39 @@ loaded54:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around55
+	JNE     around65
 	VMOVDQU Y4, 192(BX)
 	VMOVDQU Y5, 224(BX)
-	JMP     stored56
+	JMP     stored66
 
-around55:
+around65:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored56:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block38
+	JMP  block48
 
-blocks39:
-some57:
+blocks49:
+some67:
 	TESTQ   AX, AX
-	JLE     done58
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded59:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded70
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded60:
+loaded70:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -19179,24 +20411,24 @@ loaded60:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around61
+	JNE     around71
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored62
+	JMP     stored72
 
-around61:
+around71:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored62:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some57
+	JMP  some67
 
-done58:
+done68:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19232,103 +20464,110 @@ TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $32-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VCVTPH2PS  (DX)(R11*2), Y2
-	VCVTPH2PS  16(DX)(R11*2), Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	VCVTPS2PH  $0x00, Y2, X2
-	VCVTPS2PH  $0x00, Y3, X3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X2, (BX)(R11*2)
-	VMOVDQU    X3, 16(BX)(R11*2)
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored10:
+asked11:
+	VCVTPH2PS (DX)(R11*2), Y2
+	VCVTPH2PS 16(DX)(R11*2), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, (BX)(R11*2)
+	VMOVDQU   X3, 16(BX)(R11*2)
+
+stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends14
 
-end12:
-	JMP step5
+end15:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(DI*2), Y2
 	VMOVDQU Y2, (SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ X2, (BX)(R11*2)
 	VMOVNTDQ X3, 16(BX)(R11*2)
-	JMP      stored10
+	JMP      stored13
 
-ends11:
+ends14:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end15
 
 other2:
-step13:
+step16:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn17:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand23:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block18:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near21:
+near24:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19338,16 +20577,16 @@ near21:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored23
+	JMP       stored26
 
-around22:
+around25:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored23:
+stored26:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19357,16 +20596,16 @@ stored23:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around27
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored25
+	JMP       stored28
 
-around24:
+around27:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored25:
+stored28:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19376,16 +20615,16 @@ stored25:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around29
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored27
+	JMP       stored30
 
-around26:
+around29:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored27:
+stored30:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19395,58 +20634,58 @@ stored27:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around31
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored29
+	JMP       stored32
 
-around28:
+around31:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored29:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn20
 
-turns19:
+turns22:
 	TESTQ AX, AX
-	JEQ   none30
+	JEQ   none33
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand31:
+strand34:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some32:
+some35:
 	TESTQ DI, DI
-	JLE   done33
+	JLE   done36
 	CMPQ  DI, $0x00000010
-	JGE   whole34
+	JGE   whole37
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole34:
+whole37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 
-near35:
+near38:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -19456,26 +20695,26 @@ near35:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      78(CX), $0x00
-	JNE       near36
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around40
 
-near36:
+near39:
 	VMOVDQU X2, (BX)
 	VMOVDQU X3, 16(BX)
-	JMP     stored38
+	JMP     stored41
 
-around37:
+around40:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored38:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some32
+	JMP  some35
 
-done33:
+done36:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -19486,22 +20725,22 @@ done33:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand31
+	JNE    strand34
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none30:
+none33:
 	DECQ R8
-	JEQ  steps14
+	JEQ  steps17
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step16
 
-steps14:
+steps17:
 	VZEROUPPER
 	RET
 
@@ -19515,28 +20754,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block40:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks44
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near45
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near42:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded47
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded47:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -19546,28 +20785,28 @@ loaded44:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around48
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored46
+	JMP       stored49
 
-around45:
+around48:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored46:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded48:
+loaded51:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -19577,28 +20816,28 @@ loaded48:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around52
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored50
+	JMP       stored53
 
-around49:
+around52:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored50:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded51:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded52:
+loaded55:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -19608,28 +20847,28 @@ loaded52:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around56
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored54
+	JMP       stored57
 
-around53:
+around56:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored54:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded58
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded55:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded59
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded56:
+loaded59:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -19639,39 +20878,39 @@ loaded56:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around60
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored58
+	JMP       stored61
 
-around57:
+around60:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored58:
+stored61:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block43
 
-blocks41:
-some59:
+blocks44:
+some62:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done63
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded64
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded65
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded65:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -19681,24 +20920,24 @@ loaded62:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around66
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored64
+	JMP       stored67
 
-around63:
+around66:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored64:
+stored67:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some62
 
-done60:
+done63:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -19734,112 +20973,119 @@ TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $32-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VMOVDQU    (DX)(R11*2), Y3
-	VPSLLD     $0x10, Y3, Y2
-	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
-	VSUBPS     Y1, Y2, Y2
-	VSUBPS     Y1, Y3, Y3
-	VMULPS     Y0, Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	VPSRLD     $0x10, Y2, Y4
-	VPBLENDW   $0xaa, Y3, Y4, Y4
-	VPSLLD     $0x10, Y3, Y5
-	VPBLENDW   $0xaa, Y5, Y2, Y5
-	VPANDN     all32_10001<>+0(SB), Y4, Y6
-	VPSUBUSW   Y6, Y5, Y5
-	VPSRLW     $0x0f, Y5, Y5
-	VPADDW     Y5, Y4, Y4
-	VCMPPS     $0x03, Y2, Y2, Y2
-	VCMPPS     $0x03, Y3, Y3, Y3
-	VPBLENDW   $0xaa, Y3, Y2, Y2
-	VPBLENDVB  Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y4, (BX)(R11*2)
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored10:
+asked11:
+	VMOVDQU   (DX)(R11*2), Y3
+	VPSLLD    $0x10, Y3, Y2
+	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y3, Y4, Y4
+	VPSLLD    $0x10, Y3, Y5
+	VPBLENDW  $0xaa, Y5, Y2, Y5
+	VPANDN    all32_10001<>+0(SB), Y4, Y6
+	VPSUBUSW  Y6, Y5, Y5
+	VPSRLW    $0x0f, Y5, Y5
+	VPADDW    Y5, Y4, Y4
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VPBLENDW  $0xaa, Y3, Y2, Y2
+	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y4, (BX)(R11*2)
+
+stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends14
 
-end12:
-	JMP step5
+end15:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(DI*2), Y2
 	VMOVDQU Y2, (SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ Y4, (BX)(R11*2)
-	JMP      stored10
+	JMP      stored13
 
-ends11:
+ends14:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end15
 
 other2:
-step13:
+step16:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn17:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand23:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
-block18:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near21:
+near24:
 	VMOVDQU   (DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -19860,14 +21106,14 @@ near21:
 	VPBLENDW  $0xaa, Y3, Y2, Y2
 	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU   Y4, (BX)
-	JMP       stored23
+	JMP       stored26
 
-around22:
+around25:
 	VMOVNTDQ Y4, (BX)
 
-stored23:
+stored26:
 	VMOVDQU   32(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -19888,14 +21134,14 @@ stored23:
 	VPBLENDW  $0xaa, Y3, Y2, Y2
 	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around27
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored25
+	JMP       stored28
 
-around24:
+around27:
 	VMOVNTDQ Y4, 32(BX)
 
-stored25:
+stored28:
 	VMOVDQU   64(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -19916,14 +21162,14 @@ stored25:
 	VPBLENDW  $0xaa, Y3, Y2, Y2
 	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around29
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored27
+	JMP       stored30
 
-around26:
+around29:
 	VMOVNTDQ Y4, 64(BX)
 
-stored27:
+stored30:
 	VMOVDQU   96(DX), Y3
 	VPSLLD    $0x10, Y3, Y2
 	VPAND     all32_ffff0000<>+0(SB), Y3, Y3
@@ -19944,56 +21190,56 @@ stored27:
 	VPBLENDW  $0xaa, Y3, Y2, Y2
 	VPBLENDVB Y2, all32_7fc07fc0<>+0(SB), Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around31
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored29
+	JMP       stored32
 
-around28:
+around31:
 	VMOVNTDQ Y4, 96(BX)
 
-stored29:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn20
 
-turns19:
+turns22:
 	TESTQ AX, AX
-	JEQ   none30
+	JEQ   none33
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand31:
+strand34:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
 	MOVQ         AX, DI
 
-some32:
+some35:
 	TESTQ DI, DI
-	JLE   done33
+	JLE   done36
 	CMPQ  DI, $0x00000010
-	JGE   whole34
+	JGE   whole37
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole34:
+whole37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 
-near35:
+near38:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -20019,24 +21265,24 @@ near35:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      78(CX), $0x00
-	JNE       near36
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around40
 
-near36:
+near39:
 	VMOVDQU Y2, (BX)
-	JMP     stored38
+	JMP     stored41
 
-around37:
+around40:
 	VMOVNTDQ Y2, (BX)
 
-stored38:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some32
+	JMP  some35
 
-done33:
+done36:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -20047,22 +21293,22 @@ done33:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand31
+	JNE    strand34
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none30:
+none33:
 	DECQ R8
-	JEQ  steps14
+	JEQ  steps17
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step16
 
-steps14:
+steps17:
 	VZEROUPPER
 	RET
 
@@ -20076,28 +21322,28 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block40:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks44
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near42
+	JEQ        near45
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near42:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded47
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded44:
+loaded47:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20123,26 +21369,26 @@ loaded44:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around48
 	VMOVDQU   Y4, (BX)
-	JMP       stored46
+	JMP       stored49
 
-around45:
+around48:
 	VMOVNTDQ Y4, (BX)
 
-stored46:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded50
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded47:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPS 64(DI), Y2
 	VMOVUPS 96(DI), Y3
 
-loaded48:
+loaded51:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -20168,26 +21414,26 @@ loaded48:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around52
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored50
+	JMP       stored53
 
-around49:
+around52:
 	VMOVNTDQ Y4, 32(BX)
 
-stored50:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded54
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded51:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS 128(DI), Y2
 	VMOVUPS 160(DI), Y3
 
-loaded52:
+loaded55:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -20213,26 +21459,26 @@ loaded52:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around56
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored54
+	JMP       stored57
 
-around53:
+around56:
 	VMOVNTDQ Y4, 64(BX)
 
-stored54:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded58
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded55:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded59
 	VMOVUPS 192(DI), Y2
 	VMOVUPS 224(DI), Y3
 
-loaded56:
+loaded59:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -20258,37 +21504,37 @@ loaded56:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around60
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored58
+	JMP       stored61
 
-around57:
+around60:
 	VMOVNTDQ Y4, 96(BX)
 
-stored58:
+stored61:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block43
 
-blocks41:
-some59:
+blocks44:
+some62:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done63
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded64
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded65
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded62:
+loaded65:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -20314,22 +21560,22 @@ loaded62:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around63
+	JNE       around66
 	VMOVDQU   Y4, (BX)
-	JMP       stored64
+	JMP       stored67
 
-around63:
+around66:
 	VMOVNTDQ Y4, (BX)
 
-stored64:
+stored67:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some62
 
-done60:
+done63:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

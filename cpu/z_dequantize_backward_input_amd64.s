@@ -1175,7 +1175,7 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeBackwardInputAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $64-16
+TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $256-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1185,129 +1185,214 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+
+shared3:
 	CMPQ  96(CX), $0x01
 	JNE   other2
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), R8
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y1
-	VMOVUPS    32(DX)(R11*4), Y2
-	VMULPS     Y0, Y1, Y1
-	VMULPS     Y0, Y2, Y2
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y1, (BX)(R11*4)
-	VMOVDQU    Y2, 32(BX)(R11*4)
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
 
-stored10:
+asked13:
+	VMOVUPS (DX)(R11*4), Y1
+	VMOVUPS 32(DX)(R11*4), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y1, (BX)(R11*4)
+	VMOVDQU Y2, 32(BX)(R11*4)
+
+stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, R8
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg16
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends17
 
-end12:
-	JMP step5
+end18:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ DI
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*4), Y1
 	VMOVDQU Y1, (SP)
 	VMOVDQU 32(DX)(R8*4), Y1
 	VMOVDQU Y1, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, R8
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked13
+
+around14:
 	VMOVNTDQ Y1, (BX)(R11*4)
 	VMOVNTDQ Y2, 32(BX)(R11*4)
-	JMP      stored10
+	JMP      stored15
 
-ends11:
+leg16:
+	TESTQ R8, R8
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ R8, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ DI, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), R8
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y1
+	VMOVNTDQ Y1, (R13)
+	VMOVDQU  160(SP), Y1
+	VMOVNTDQ Y1, 32(R13)
+
+alone22:
+	CMPQ R11, R8
+	JLE  step6
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends17:
 	IMUL3Q $-4, R8, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end18
 
 other2:
-step13:
+step23:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned15
+	JEQ   aligned25
 	CMPQ  AX, $0x00000040
-	JLT   aligned15
+	JLT   aligned25
 	MOVQ  BX, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x02, R8
 	TESTQ R8, R8
-	JEQ   aligned15
+	JEQ   aligned25
 	SUBQ  R8, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand17:
+strand27:
 	VBROADCASTSS (R10), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y0
 	CMPB         78(CX), $0x00
-	JNE          near18
+	JNE          near28
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around29
 
-near18:
+near28:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored20
+	JMP     stored30
 
-around19:
+around29:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1315,153 +1400,153 @@ stored20:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(R8*4), BX
 
-aligned15:
-turn21:
+aligned25:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand34:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block22:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near25:
+near35:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around26
+	JNE     around36
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored27
+	JMP     stored37
 
-around26:
+around36:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored27:
+stored37:
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 96(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around28
+	JNE     around38
 	VMOVDQU Y1, 64(BX)
 	VMOVDQU Y2, 96(BX)
-	JMP     stored29
+	JMP     stored39
 
-around28:
+around38:
 	VMOVNTDQ Y1, 64(BX)
 	VMOVNTDQ Y2, 96(BX)
 
-stored29:
+stored39:
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 160(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around30
+	JNE     around40
 	VMOVDQU Y1, 128(BX)
 	VMOVDQU Y2, 160(BX)
-	JMP     stored31
+	JMP     stored41
 
-around30:
+around40:
 	VMOVNTDQ Y1, 128(BX)
 	VMOVNTDQ Y2, 160(BX)
 
-stored31:
+stored41:
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 224(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around32
+	JNE     around42
 	VMOVDQU Y1, 192(BX)
 	VMOVDQU Y2, 224(BX)
-	JMP     stored33
+	JMP     stored43
 
-around32:
+around42:
 	VMOVNTDQ Y1, 192(BX)
 	VMOVNTDQ Y2, 224(BX)
 
-stored33:
+stored43:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block22
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn31
 
-turns23:
+turns33:
 	TESTQ AX, AX
-	JEQ   none34
+	JEQ   none44
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand35:
+strand45:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some36:
+some46:
 	TESTQ R8, R8
-	JLE   done37
+	JLE   done47
 	CMPQ  R8, $0x00000010
-	JGE   whole38
+	JGE   whole48
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*4), DX
 	LEAQ  (BX)(R8*4), BX
 	MOVQ  $0x00000010, R8
 
-whole38:
+whole48:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near39
+	JEQ        near49
 	PREFETCHT1 (DX)(R11*1)
 
-near39:
+near49:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    78(CX), $0x00
-	JNE     near40
+	JNE     near50
 	CMPB    76(CX), $0x00
-	JNE     around41
+	JNE     around51
 
-near40:
+near50:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored42
+	JMP     stored52
 
-around41:
+around51:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored42:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, R8
-	JMP  some36
+	JMP  some46
 
-done37:
+done47:
 	IMUL3Q $0x04, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -1472,22 +1557,22 @@ done37:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand35
+	JNE    strand45
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none34:
+none44:
 	DECQ DI
-	JEQ  steps14
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step23
 
-steps14:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -1499,140 +1584,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block44:
+block54:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks55
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near46
+	JEQ        near56
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near46:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded57
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded47:
+loaded57:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around48
+	JNE     around58
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored49
+	JMP     stored59
 
-around48:
+around58:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored49:
+stored59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded50:
+loaded60:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around51
+	JNE     around61
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored52
+	JMP     stored62
 
-around51:
+around61:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored52:
+stored62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded63
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded53:
+loaded63:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around54
+	JNE     around64
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored55
+	JMP     stored65
 
-around54:
+around64:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored55:
+stored65:
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded66
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded56:
+loaded66:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around57
+	JNE     around67
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored58
+	JMP     stored68
 
-around57:
+around67:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored58:
+stored68:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block54
 
-blocks45:
-some59:
+blocks55:
+some69:
 	TESTQ   AX, AX
-	JLE     done60
+	JLE     done70
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded71
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded61:
+loaded71:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around62
+	JNE     around72
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored63
+	JMP     stored73
 
-around62:
+around72:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored63:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some69
 
-done60:
+done70:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1649,7 +1734,7 @@ last:
 
 // func dequantizeBackwardInputAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $64-16
+TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1659,129 +1744,214 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+
+shared3:
 	CMPQ  96(CX), $0x01
 	JNE   other2
 	CMPQ  AX, $0x00000008
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -8(AX), R8
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y0
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y1
-	VMOVUPD    32(DX)(R11*8), Y2
-	VMULPD     Y0, Y1, Y1
-	VMULPD     Y0, Y2, Y2
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y1, (BX)(R11*8)
-	VMOVDQU    Y2, 32(BX)(R11*8)
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
 
-stored10:
+asked13:
+	VMOVUPD (DX)(R11*8), Y1
+	VMOVUPD 32(DX)(R11*8), Y2
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y1, (BX)(R11*8)
+	VMOVDQU Y2, 32(BX)(R11*8)
+
+stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, R8
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg16
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends17
 
-end12:
-	JMP step5
+end18:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ DI
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*8), Y1
 	VMOVDQU Y1, (SP)
 	VMOVDQU 32(DX)(R8*8), Y1
 	VMOVDQU Y1, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, R8
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked13
+
+around14:
 	VMOVNTDQ Y1, (BX)(R11*8)
 	VMOVNTDQ Y2, 32(BX)(R11*8)
-	JMP      stored10
+	JMP      stored15
 
-ends11:
+leg16:
+	TESTQ R8, R8
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ R8, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ DI, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), R8
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y1
+	VMOVNTDQ Y1, (R13)
+	VMOVDQU  160(SP), Y1
+	VMOVNTDQ Y1, 32(R13)
+
+alone22:
+	CMPQ R11, R8
+	JLE  step6
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends17:
 	IMUL3Q $-8, R8, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end18
 
 other2:
-step13:
+step23:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned15
+	JEQ   aligned25
 	CMPQ  AX, $0x00000008
-	JLT   aligned15
+	JLT   aligned25
 	MOVQ  BX, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x03, R8
 	TESTQ R8, R8
-	JEQ   aligned15
+	JEQ   aligned25
 	SUBQ  R8, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand17:
+strand27:
 	VBROADCASTSD (R10), Y0
 	VMOVUPD      (DX), Y1
 	VMOVUPD      32(DX), Y2
 	VMULPD       Y0, Y1, Y1
 	VMULPD       Y0, Y2, Y0
 	CMPB         78(CX), $0x00
-	JNE          near18
+	JNE          near28
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around29
 
-near18:
+near28:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y0, 32(BX)
-	JMP     stored20
+	JMP     stored30
 
-around19:
+around29:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored30:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand17
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1789,105 +1959,105 @@ stored20:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(R8*8), BX
 
-aligned15:
-turn21:
+aligned25:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns23
+	JLT  turns33
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand34:
 	VBROADCASTSD (R10), Y0
 	MOVQ         104(CX), R8
 
-block22:
+block32:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 
-near25:
+near35:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around26
+	JNE     around36
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored27
+	JMP     stored37
 
-around26:
+around36:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored27:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JNE  block22
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn21
+	JMP  turn31
 
-turns23:
+turns33:
 	TESTQ AX, AX
-	JEQ   none28
+	JEQ   none38
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand29:
+strand39:
 	VBROADCASTSD (R10), Y0
 	MOVQ         AX, R8
 
-some30:
+some40:
 	TESTQ R8, R8
-	JLE   done31
+	JLE   done41
 	CMPQ  R8, $0x00000008
-	JGE   whole32
+	JGE   whole42
 	SUBQ  $0x00000008, R8
 	LEAQ  (DX)(R8*8), DX
 	LEAQ  (BX)(R8*8), BX
 	MOVQ  $0x00000008, R8
 
-whole32:
+whole42:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near33
+	JEQ        near43
 	PREFETCHT1 (DX)(R11*1)
 
-near33:
+near43:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    78(CX), $0x00
-	JNE     near34
+	JNE     near44
 	CMPB    76(CX), $0x00
-	JNE     around35
+	JNE     around45
 
-near34:
+near44:
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored36
+	JMP     stored46
 
-around35:
+around45:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored36:
+stored46:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
-	JMP  some30
+	JMP  some40
 
-done31:
+done41:
 	IMUL3Q $0x08, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -1898,22 +2068,22 @@ done31:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand29
+	JNE    strand39
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none28:
+none38:
 	DECQ DI
-	JEQ  steps14
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step23
 
-steps14:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -1925,140 +2095,140 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block38:
+block48:
 	CMPQ       AX, $0x00000020
-	JLT        blocks39
+	JLT        blocks49
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near40
+	JEQ        near50
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near40:
+near50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded51
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded41:
+loaded51:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around42
+	JNE     around52
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored43
+	JMP     stored53
 
-around42:
+around52:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored43:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded54
 	VMOVUPD 64(SI), Y0
 	VMOVUPD 96(SI), Y1
 
-loaded44:
+loaded54:
 	VMOVUPD 64(DX), Y2
 	VMOVUPD 96(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around45
+	JNE     around55
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored46
+	JMP     stored56
 
-around45:
+around55:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored46:
+stored56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded57
 	VMOVUPD 128(SI), Y0
 	VMOVUPD 160(SI), Y1
 
-loaded47:
+loaded57:
 	VMOVUPD 128(DX), Y2
 	VMOVUPD 160(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around48
+	JNE     around58
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored49
+	JMP     stored59
 
-around48:
+around58:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored49:
+stored59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPD 192(SI), Y0
 	VMOVUPD 224(SI), Y1
 
-loaded50:
+loaded60:
 	VMOVUPD 192(DX), Y2
 	VMOVUPD 224(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around51
+	JNE     around61
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored52
+	JMP     stored62
 
-around51:
+around61:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored52:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block38
+	JMP  block48
 
-blocks39:
-some53:
+blocks49:
+some63:
 	TESTQ   AX, AX
-	JLE     done54
+	JLE     done64
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded65
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded55:
+loaded65:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around56
+	JNE     around66
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored57
+	JMP     stored67
 
-around56:
+around66:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored57:
+stored67:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  some53
+	JMP  some63
 
-done54:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2092,99 +2262,106 @@ TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $32-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), R8
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VCVTPH2PS  (DX)(R11*2), Y1
-	VCVTPH2PS  16(DX)(R11*2), Y2
-	VMULPS     Y0, Y1, Y1
-	VMULPS     Y0, Y2, Y2
-	VCVTPS2PH  $0x00, Y1, X1
-	VCVTPS2PH  $0x00, Y2, X2
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X1, (BX)(R11*2)
-	VMOVDQU    X2, 16(BX)(R11*2)
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored10:
+asked11:
+	VCVTPH2PS (DX)(R11*2), Y1
+	VCVTPH2PS 16(DX)(R11*2), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X1, (BX)(R11*2)
+	VMOVDQU   X2, 16(BX)(R11*2)
+
+stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, R8
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends14
 
-end12:
-	JMP step5
+end15:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ DI
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*2), Y1
 	VMOVDQU Y1, (SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ X1, (BX)(R11*2)
 	VMOVNTDQ X2, 16(BX)(R11*2)
-	JMP      stored10
+	JMP      stored13
 
-ends11:
+ends14:
 	IMUL3Q $-2, R8, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end15
 
 other2:
-step13:
+step16:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn17:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand23:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block18:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near21:
+near24:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2192,16 +2369,16 @@ near21:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU   X1, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored23
+	JMP       stored26
 
-around22:
+around25:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored23:
+stored26:
 	VCVTPH2PS 32(DX), Y1
 	VCVTPH2PS 48(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2209,16 +2386,16 @@ stored23:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around27
 	VMOVDQU   X1, 32(BX)
 	VMOVDQU   X2, 48(BX)
-	JMP       stored25
+	JMP       stored28
 
-around24:
+around27:
 	VMOVNTDQ X1, 32(BX)
 	VMOVNTDQ X2, 48(BX)
 
-stored25:
+stored28:
 	VCVTPH2PS 64(DX), Y1
 	VCVTPH2PS 80(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2226,16 +2403,16 @@ stored25:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around29
 	VMOVDQU   X1, 64(BX)
 	VMOVDQU   X2, 80(BX)
-	JMP       stored27
+	JMP       stored30
 
-around26:
+around29:
 	VMOVNTDQ X1, 64(BX)
 	VMOVNTDQ X2, 80(BX)
 
-stored27:
+stored30:
 	VCVTPH2PS 96(DX), Y1
 	VCVTPH2PS 112(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2243,57 +2420,57 @@ stored27:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around31
 	VMOVDQU   X1, 96(BX)
 	VMOVDQU   X2, 112(BX)
-	JMP       stored29
+	JMP       stored32
 
-around28:
+around31:
 	VMOVNTDQ X1, 96(BX)
 	VMOVNTDQ X2, 112(BX)
 
-stored29:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block18
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn20
 
-turns19:
+turns22:
 	TESTQ AX, AX
-	JEQ   none30
+	JEQ   none33
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand31:
+strand34:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some32:
+some35:
 	TESTQ R8, R8
-	JLE   done33
+	JLE   done36
 	CMPQ  R8, $0x00000010
-	JGE   whole34
+	JGE   whole37
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	MOVQ  $0x00000010, R8
 
-whole34:
+whole37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 
-near35:
+near38:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -2301,26 +2478,26 @@ near35:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      78(CX), $0x00
-	JNE       near36
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around40
 
-near36:
+near39:
 	VMOVDQU X1, (BX)
 	VMOVDQU X2, 16(BX)
-	JMP     stored38
+	JMP     stored41
 
-around37:
+around40:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored38:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8
-	JMP  some32
+	JMP  some35
 
-done33:
+done36:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2331,22 +2508,22 @@ done33:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand31
+	JNE    strand34
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none30:
+none33:
 	DECQ DI
-	JEQ  steps14
+	JEQ  steps17
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step16
 
-steps14:
+steps17:
 	VZEROUPPER
 	RET
 
@@ -2358,22 +2535,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block40:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks44
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near42
+	JEQ        near45
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near42:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2381,22 +2558,22 @@ loaded43:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around47
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored45
+	JMP       stored48
 
-around44:
+around47:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored45:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded49
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded46:
+loaded49:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2404,22 +2581,22 @@ loaded46:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around50
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored48
+	JMP       stored51
 
-around47:
+around50:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored48:
+stored51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded52
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded49:
+loaded52:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2427,22 +2604,22 @@ loaded49:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around53
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored51
+	JMP       stored54
 
-around50:
+around53:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored51:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded52:
+loaded55:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2450,32 +2627,32 @@ loaded52:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around56
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored54
+	JMP       stored57
 
-around53:
+around56:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored54:
+stored57:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block43
 
-blocks41:
-some55:
+blocks44:
+some58:
 	TESTQ   AX, AX
-	JLE     done56
+	JLE     done59
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded60
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded60:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -2483,23 +2660,23 @@ loaded57:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around61
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored59
+	JMP       stored62
 
-around58:
+around61:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored59:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some55
+	JMP  some58
 
-done56:
+done59:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2533,108 +2710,115 @@ TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $32-16
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near3
+	JEQ   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near3:
+near4:
 	LEAQ -16(AX), R8
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSS (SI), Y0
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VMOVDQU    (DX)(R11*2), Y2
-	VPSLLD     $0x10, Y2, Y1
-	VPAND      all32_ffff0000<>+0(SB), Y2, Y2
-	VMULPS     Y0, Y1, Y1
-	VMULPS     Y0, Y2, Y2
-	VPSRLD     $0x10, Y1, Y3
-	VPBLENDW   $0xaa, Y2, Y3, Y3
-	VPSLLD     $0x10, Y2, Y4
-	VPBLENDW   $0xaa, Y4, Y1, Y4
-	VPANDN     all32_10001<>+0(SB), Y3, Y5
-	VPSUBUSW   Y5, Y4, Y4
-	VPSRLW     $0x0f, Y4, Y4
-	VPADDW     Y4, Y3, Y3
-	VCMPPS     $0x03, Y1, Y1, Y1
-	VCMPPS     $0x03, Y2, Y2, Y2
-	VPBLENDW   $0xaa, Y2, Y1, Y1
-	VPBLENDVB  Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    Y3, (BX)(R11*2)
+step6:
+	TESTQ R9, R9
+	JNE   some10
 
-stored10:
+asked11:
+	VMOVDQU   (DX)(R11*2), Y2
+	VPSLLD    $0x10, Y2, Y1
+	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPBLENDW  $0xaa, Y2, Y3, Y3
+	VPSLLD    $0x10, Y2, Y4
+	VPBLENDW  $0xaa, Y4, Y1, Y4
+	VPANDN    all32_10001<>+0(SB), Y3, Y5
+	VPSUBUSW  Y5, Y4, Y4
+	VPSRLW    $0x0f, Y4, Y4
+	VPADDW    Y4, Y3, Y3
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VPBLENDW  $0xaa, Y2, Y1, Y1
+	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y3, (BX)(R11*2)
+
+stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, R8
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R11
 	CMPB 274(CX), $0x00
-	JNE  ends11
+	JNE  ends14
 
-end12:
-	JMP step5
+end15:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ DI
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*2), Y1
 	VMOVDQU Y1, (SP)
-	JMP     kept8
+	JMP     kept9
 
-around9:
+some10:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked11
+
+around12:
 	VMOVNTDQ Y3, (BX)(R11*2)
-	JMP      stored10
+	JMP      stored13
 
-ends11:
+ends14:
 	IMUL3Q $-2, R8, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end12
+	JMP    end15
 
 other2:
-step13:
+step16:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn17:
+turn20:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns22
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand23:
 	VBROADCASTSS (R10), Y0
 	MOVQ         104(CX), R8
 
-block18:
+block21:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near24
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near21:
+near24:
 	VMOVDQU   (DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2653,14 +2837,14 @@ near21:
 	VPBLENDW  $0xaa, Y2, Y1, Y1
 	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU   Y3, (BX)
-	JMP       stored23
+	JMP       stored26
 
-around22:
+around25:
 	VMOVNTDQ Y3, (BX)
 
-stored23:
+stored26:
 	VMOVDQU   32(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2679,14 +2863,14 @@ stored23:
 	VPBLENDW  $0xaa, Y2, Y1, Y1
 	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around27
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored25
+	JMP       stored28
 
-around24:
+around27:
 	VMOVNTDQ Y3, 32(BX)
 
-stored25:
+stored28:
 	VMOVDQU   64(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2705,14 +2889,14 @@ stored25:
 	VPBLENDW  $0xaa, Y2, Y1, Y1
 	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around29
 	VMOVDQU   Y3, 64(BX)
-	JMP       stored27
+	JMP       stored30
 
-around26:
+around29:
 	VMOVNTDQ Y3, 64(BX)
 
-stored27:
+stored30:
 	VMOVDQU   96(DX), Y2
 	VPSLLD    $0x10, Y2, Y1
 	VPAND     all32_ffff0000<>+0(SB), Y2, Y2
@@ -2731,55 +2915,55 @@ stored27:
 	VPBLENDW  $0xaa, Y2, Y1, Y1
 	VPBLENDVB Y1, all32_7fc07fc0<>+0(SB), Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around28
+	JNE       around31
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored29
+	JMP       stored32
 
-around28:
+around31:
 	VMOVNTDQ Y3, 96(BX)
 
-stored29:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block18
+	JNE  block21
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand23
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn20
 
-turns19:
+turns22:
 	TESTQ AX, AX
-	JEQ   none30
+	JEQ   none33
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand31:
+strand34:
 	VBROADCASTSS (R10), Y0
 	MOVQ         AX, R8
 
-some32:
+some35:
 	TESTQ R8, R8
-	JLE   done33
+	JLE   done36
 	CMPQ  R8, $0x00000010
-	JGE   whole34
+	JGE   whole37
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	MOVQ  $0x00000010, R8
 
-whole34:
+whole37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 
-near35:
+near38:
 	VPMOVZXWD (DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 16(DX), Y2
@@ -2803,24 +2987,24 @@ near35:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      78(CX), $0x00
-	JNE       near36
+	JNE       near39
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around40
 
-near36:
+near39:
 	VMOVDQU Y1, (BX)
-	JMP     stored38
+	JMP     stored41
 
-around37:
+around40:
 	VMOVNTDQ Y1, (BX)
 
-stored38:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, R8
-	JMP  some32
+	JMP  some35
 
-done33:
+done36:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2831,22 +3015,22 @@ done33:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand31
+	JNE    strand34
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none30:
+none33:
 	DECQ DI
-	JEQ  steps14
+	JEQ  steps17
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step13
+	JMP  step16
 
-steps14:
+steps17:
 	VZEROUPPER
 	RET
 
@@ -2858,22 +3042,22 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block40:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks44
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near42
+	JEQ        near45
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near42:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded46
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded43:
+loaded46:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2897,20 +3081,20 @@ loaded43:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around47
 	VMOVDQU   Y2, (BX)
-	JMP       stored45
+	JMP       stored48
 
-around44:
+around47:
 	VMOVNTDQ Y2, (BX)
 
-stored45:
+stored48:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded49
 	VMOVUPS 64(SI), Y0
 	VMOVUPS 96(SI), Y1
 
-loaded46:
+loaded49:
 	VPMOVZXWD 32(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -2934,20 +3118,20 @@ loaded46:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around50
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored48
+	JMP       stored51
 
-around47:
+around50:
 	VMOVNTDQ Y2, 32(BX)
 
-stored48:
+stored51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded52
 	VMOVUPS 128(SI), Y0
 	VMOVUPS 160(SI), Y1
 
-loaded49:
+loaded52:
 	VPMOVZXWD 64(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -2971,20 +3155,20 @@ loaded49:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around53
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored51
+	JMP       stored54
 
-around50:
+around53:
 	VMOVNTDQ Y2, 64(BX)
 
-stored51:
+stored54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded55
 	VMOVUPS 192(SI), Y0
 	VMOVUPS 224(SI), Y1
 
-loaded52:
+loaded55:
 	VPMOVZXWD 96(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -3008,30 +3192,30 @@ loaded52:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around56
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored54
+	JMP       stored57
 
-around53:
+around56:
 	VMOVNTDQ Y2, 96(BX)
 
-stored54:
+stored57:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block43
 
-blocks41:
-some55:
+blocks44:
+some58:
 	TESTQ   AX, AX
-	JLE     done56
+	JLE     done59
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded60
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded57:
+loaded60:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -3055,21 +3239,21 @@ loaded57:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around61
 	VMOVDQU   Y2, (BX)
-	JMP       stored59
+	JMP       stored62
 
-around58:
+around61:
 	VMOVNTDQ Y2, (BX)
 
-stored59:
+stored62:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  some55
+	JMP  some58
 
-done56:
+done59:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

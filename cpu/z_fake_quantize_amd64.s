@@ -3595,7 +3595,7 @@ last:
 
 // func fakeQuantizeAVX2F32F32(n int, call *kernelCall)
 // Requires: AVX, FMA3, MMX+
-TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $64-16
+TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3608,25 +3608,31 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPB         77(CX), $0x00
-	JEQ          divide3
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near4
-	TESTQ        $0x0000000f, AX
-	JNE          other2
 
-near4:
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPB  77(CX), $0x00
+	JEQ   divide4
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near5
+	CMPB  275(CX), $0x00
+	JNE   near5
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
@@ -3634,14 +3640,19 @@ run5:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep8
+	JNE          keep9
 
-kept9:
+kept10:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*4)
+begun12:
+step7:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
@@ -3663,84 +3674,165 @@ step6:
 	VXORPS      Y6, Y6, Y6
 	VFMADD231PS Y4, Y7, Y6
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around15
 	VMOVDQU     Y5, (BX)(R11*4)
 	VMOVDQU     Y6, 32(BX)(R11*4)
 
-stored11:
+stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
+	CMPB 275(CX), $0x00
+	JNE  leg17
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends12
+	JNE  ends18
 
-end13:
-	JMP step6
+end19:
+	JMP step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-keep8:
+keep9:
 	VMOVDQU (DX)(DI*4), Y5
 	VMOVDQU Y5, (SP)
 	VMOVDQU 32(DX)(DI*4), Y5
 	VMOVDQU Y5, 32(SP)
-	JMP     kept9
+	JMP     kept10
 
-around10:
+share11:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun12
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun12
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun12
+
+some13:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked14
+
+around15:
 	VMOVNTDQ Y5, (BX)(R11*4)
 	VMOVNTDQ Y6, 32(BX)(R11*4)
-	JMP      stored11
+	JMP      stored16
 
-ends12:
+leg17:
+	TESTQ DI, DI
+	JL    first20
+	CMPB  76(CX), $0x00
+	JEQ   last22
+
+rest21:
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step7
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step7
+
+first20:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone23
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y5
+	VMOVNTDQ Y5, (R13)
+	VMOVDQU  160(SP), Y5
+	VMOVNTDQ Y5, 32(R13)
+
+alone23:
+	CMPQ R11, DI
+	JLE  step7
+	JMP  rest21
+
+last22:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done8
+
+ends18:
 	IMUL3Q $-4, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end13
+	JMP    end19
 
-divide3:
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near14
+	JEQ   near24
+	CMPB  275(CX), $0x00
+	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near14:
+near24:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run15:
+run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep18
+	JNE          keep28
 
-kept19:
+kept29:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share30
 
-step16:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y4
-	VMOVUPS    32(DX)(R11*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal20
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+begun31:
+step26:
+	TESTQ R9, R9
+	JNE   some32
 
-divided21:
+asked33:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal34
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided35:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3758,90 +3850,164 @@ divided21:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around22
+	JNE      around36
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
 
-stored23:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step16
+	JLE  step26
+	CMPB 275(CX), $0x00
+	JNE  leg38
 	CMPQ R11, AX
-	JEQ  done17
+	JEQ  done27
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends24
+	JNE  ends39
 
-end25:
-	JMP step16
+end40:
+	JMP step26
 
-done17:
+done27:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run15
+	JNE  run25
 	VZEROUPPER
 	RET
 
-keep18:
+keep28:
 	VMOVDQU (DX)(DI*4), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU 32(DX)(DI*4), Y4
 	VMOVDQU Y4, 32(SP)
-	JMP     kept19
+	JMP     kept29
 
-reciprocal20:
+share30:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun31
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun31
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun31
+
+some32:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked33
+
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided21
+	JMP     divided35
 
-around22:
+around36:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
-	JMP      stored23
+	JMP      stored37
 
-ends24:
+leg38:
+	TESTQ DI, DI
+	JL    first41
+	CMPB  76(CX), $0x00
+	JEQ   last43
+
+rest42:
+	CMPQ R11, AX
+	JEQ  done27
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step26
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step26
+
+first41:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone44
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  160(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone44:
+	CMPQ R11, DI
+	JLE  step26
+	JMP  rest42
+
+last43:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done27
+
+ends39:
 	IMUL3Q $-4, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end25
+	JMP    end40
 
 other2:
-step26:
+step45:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned28
+	JEQ   aligned47
 	CMPQ  AX, $0x00000040
-	JLT   aligned28
+	JLT   aligned47
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned28
+	JEQ   aligned47
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand30:
+strand49:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal31
+	JNE          reciprocal50
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided32
+	JMP          divided51
 
-reciprocal31:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3849,7 +4015,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided32:
+divided51:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -3867,27 +4033,27 @@ divided32:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near33
+	JNE      near52
 	CMPB     76(CX), $0x00
-	JNE      around34
+	JNE      around53
 
-near33:
+near52:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored35
+	JMP     stored54
 
-around34:
+around53:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored35:
+stored54:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand30
+	JNE  strand49
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -3895,17 +4061,17 @@ stored35:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned28:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide36
+	JEQ  divide55
 
-turn37:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns58
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand40:
+strand59:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -3914,19 +4080,19 @@ strand40:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block38:
+block57:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near41:
+near60:
 	XORQ R11, R11
 
-group42:
+group61:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -3948,68 +4114,68 @@ group42:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y6, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around43
+	JNE         around62
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
-	JMP         stored44
+	JMP         stored63
 
-around43:
+around62:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
 
-stored44:
+stored63:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group42
+	JNE  group61
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block38
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand40
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn56
 
-turns39:
-divide36:
-turn45:
+turns58:
+divide55:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns66
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand48:
+strand67:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block46:
+block65:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near49
+	JEQ        near68
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near49:
+near68:
 	XORQ R11, R11
 
-group50:
+group69:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal51
+	JNE     reciprocal70
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided52
+	JMP     divided71
 
-reciprocal51:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4017,7 +4183,7 @@ reciprocal51:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided52:
+divided71:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4035,70 +4201,70 @@ divided52:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around53
+	JNE      around72
 	VMOVDQU  Y4, (BX)(R11*4)
 	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored54
+	JMP      stored73
 
-around53:
+around72:
 	VMOVNTDQ Y4, (BX)(R11*4)
 	VMOVNTDQ Y5, 32(BX)(R11*4)
 
-stored54:
+stored73:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group50
+	JNE  group69
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block46
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand48
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn64
 
-turns47:
+turns66:
 	TESTQ AX, AX
-	JEQ   none55
+	JEQ   none74
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand56:
+strand75:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some57:
+some76:
 	TESTQ DI, DI
-	JLE   done58
+	JLE   done77
 	CMPQ  DI, $0x00000010
-	JGE   whole59
+	JGE   whole78
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
-whole59:
+whole78:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near60
+	JEQ        near79
 	PREFETCHT1 (DX)(R11*1)
 
-near60:
+near79:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal61
+	JNE     reciprocal80
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided62
+	JMP     divided81
 
-reciprocal61:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4106,7 +4272,7 @@ reciprocal61:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided62:
+divided81:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4124,26 +4290,26 @@ divided62:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near63
+	JNE      near82
 	CMPB     76(CX), $0x00
-	JNE      around64
+	JNE      around83
 
-near63:
+near82:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored65
+	JMP     stored84
 
-around64:
+around83:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored65:
+stored84:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some57
+	JMP  some76
 
-done58:
+done77:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -4154,22 +4320,22 @@ done58:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand56
+	JNE    strand75
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none55:
+none74:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step45
 
-steps27:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -4185,32 +4351,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide67
+	JLT          divide86
 	CMPB         72(CX), $0x00
-	JNE          divide67
+	JNE          divide86
 	CMPB         73(CX), $0x00
-	JNE          divide67
+	JNE          divide86
 	CMPB         75(CX), $0x00
-	JNE          divide67
+	JNE          divide86
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide67
+	JHI          divide86
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide67
+	JHI          divide86
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide67
+	JHI          divide86
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide67
+	JNE          divide86
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4220,15 +4386,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block68:
+block87:
 	CMPQ       AX, $0x00000010
-	JLT        blocks69
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near70
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near70:
+near89:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4250,61 +4416,61 @@ near70:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around71
+	JNE         around90
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored72
+	JMP         stored91
 
-around71:
+around90:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored72:
+stored91:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block68
+	JMP  block87
 
-blocks69:
-divide67:
-block73:
+blocks88:
+divide86:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks74
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near75
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near75:
+near94:
 	XORQ R8, R8
 
-group76:
+group95:
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded96
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded77:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded97
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded78:
+loaded97:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal79
+	JNE     reciprocal98
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided80
+	JMP     divided99
 
-reciprocal79:
+reciprocal98:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4312,7 +4478,7 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
+divided99:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4330,51 +4496,51 @@ divided80:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around81
+	JNE      around100
 	VMOVDQU  Y6, (BX)(R8*4)
 	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored82
+	JMP      stored101
 
-around81:
+around100:
 	VMOVNTDQ Y6, (BX)(R8*4)
 	VMOVNTDQ Y7, 32(BX)(R8*4)
 
-stored82:
+stored101:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group76
+	JNE  group95
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block73
+	JMP  block92
 
-blocks74:
-some83:
+blocks93:
+some102:
 	TESTQ   AX, AX
-	JLE     done84
+	JLE     done103
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded104
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded85:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded105
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded86:
+loaded105:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal87
+	JNE     reciprocal106
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided88
+	JMP     divided107
 
-reciprocal87:
+reciprocal106:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4382,7 +4548,7 @@ reciprocal87:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided88:
+divided107:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4400,24 +4566,24 @@ divided88:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around89
+	JNE      around108
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored90
+	JMP      stored109
 
-around89:
+around108:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored90:
+stored109:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some83
+	JMP  some102
 
-done84:
+done103:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4435,7 +4601,7 @@ last:
 
 // func fakeQuantizeAVX2F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $64-16
+TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4448,42 +4614,53 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPQ         AX, $0x00000008
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near3
-	TESTQ        $0x00000007, AX
-	JNE          other2
 
-near3:
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
 	LEAQ -8(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y4
-	VMOVUPD    32(DX)(R11*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal9
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
 
-divided10:
+asked13:
+	VMOVUPD (DX)(R11*8), Y4
+	VMOVUPD 32(DX)(R11*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+
+divided15:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4501,169 +4678,162 @@ divided10:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around16
 	VMOVDQU  Y4, (BX)(R11*8)
 	VMOVDQU  Y5, 32(BX)(R11*8)
 
-stored12:
+stored17:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg18
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends13
+	JNE  ends19
 
-end14:
-	JMP step5
+end20:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(DI*8), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU 32(DX)(DI*8), Y4
 	VMOVDQU Y4, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-reciprocal9:
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked13
+
+reciprocal14:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
-	JMP     divided10
+	JMP     divided15
 
-around11:
+around16:
 	VMOVNTDQ Y4, (BX)(R11*8)
 	VMOVNTDQ Y5, 32(BX)(R11*8)
-	JMP      stored12
+	JMP      stored17
 
-ends13:
+leg18:
+	TESTQ DI, DI
+	JL    first21
+	CMPB  76(CX), $0x00
+	JEQ   last23
+
+rest22:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first21:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone24
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  160(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone24:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest22
+
+last23:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends19:
 	IMUL3Q $-8, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end14
+	JMP    end20
 
 other2:
-step15:
+step25:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned17
+	JEQ   aligned27
 	CMPQ  AX, $0x00000008
-	JLT   aligned17
+	JLT   aligned27
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x03, DI
 	TESTQ DI, DI
-	JEQ   aligned17
+	JEQ   aligned27
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand19:
+strand29:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	VMOVUPD      (DX), Y4
 	VMOVUPD      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal30
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y5
-	JMP          divided21
-
-reciprocal20:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided21:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	VSUBPD   Y3, Y4, Y4
-	VSUBPD   Y3, Y5, Y3
-	VMULPD   Y2, Y4, Y4
-	VMULPD   Y2, Y3, Y2
-	CMPB     78(CX), $0x00
-	JNE      near22
-	CMPB     76(CX), $0x00
-	JNE      around23
-
-near22:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y2, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*8), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned17:
-turn25:
-	CMPQ AX, 104(CX)
-	JLT  turns27
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand28:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block26:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal30
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
+	JMP          divided31
 
 reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
@@ -4687,56 +4857,51 @@ divided31:
 	VMAXPD   Y0, Y4, Y4
 	VMAXPD   Y0, Y5, Y5
 	VSUBPD   Y3, Y4, Y4
-	VSUBPD   Y3, Y5, Y5
+	VSUBPD   Y3, Y5, Y3
 	VMULPD   Y2, Y4, Y4
-	VMULPD   Y2, Y5, Y5
+	VMULPD   Y2, Y3, Y2
+	CMPB     78(CX), $0x00
+	JNE      near32
 	CMPB     76(CX), $0x00
-	JNE      around32
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored33
+	JNE      around33
 
-around32:
+near32:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored34
+
+around33:
 	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+	VMOVNTDQ Y2, 32(BX)
 
-stored33:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000008, DI
-	JNE  block26
+stored34:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand28
+	JNE  strand29
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn25
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
 
-turns27:
-	TESTQ AX, AX
-	JEQ   none34
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+aligned27:
+turn35:
+	CMPQ AX, 104(CX)
+	JLT  turns37
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand35:
+strand38:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
+	MOVQ         104(CX), DI
 
-some36:
-	TESTQ DI, DI
-	JLE   done37
-	CMPQ  DI, $0x00000008
-	JGE   whole38
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*8), BX
-	MOVQ  $0x00000008, DI
-
-whole38:
+block36:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near39
@@ -4776,27 +4941,113 @@ divided41:
 	VSUBPD   Y3, Y5, Y5
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near42
 	CMPB     76(CX), $0x00
-	JNE      around43
+	JNE      around42
+	VMOVDQU  Y4, (BX)
+	VMOVDQU  Y5, 32(BX)
+	JMP      stored43
 
-near42:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored44
-
-around43:
+around42:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored44:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
-	JMP  some36
+	JNE  block36
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand38
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn35
 
-done37:
+turns37:
+	TESTQ AX, AX
+	JEQ   none44
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand45:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some46:
+	TESTQ DI, DI
+	JLE   done47
+	CMPQ  DI, $0x00000008
+	JGE   whole48
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole48:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near49
+	PREFETCHT1 (DX)(R11*1)
+
+near49:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided51
+
+reciprocal50:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided51:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	VSUBPD   Y3, Y4, Y4
+	VSUBPD   Y3, Y5, Y5
+	VMULPD   Y2, Y4, Y4
+	VMULPD   Y2, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near52
+	CMPB     76(CX), $0x00
+	JNE      around53
+
+near52:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored54:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some46
+
+done47:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -4807,22 +5058,22 @@ done37:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand35
+	JNE    strand45
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none34:
+none44:
 	DECQ R8
-	JEQ  steps16
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step15
+	JMP  step25
 
-steps16:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -4838,42 +5089,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block46:
+block56:
 	CMPQ       AX, $0x00000020
-	JLT        blocks47
+	JLT        blocks57
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near48:
+near58:
 	XORQ R8, R8
 
-group49:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded50:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded51:
+loaded61:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal62
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided53
+	JMP     divided63
 
-reciprocal52:
+reciprocal62:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4881,7 +5132,7 @@ reciprocal52:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided53:
+divided63:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4899,51 +5150,51 @@ divided53:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around54
+	JNE      around64
 	VMOVDQU  Y6, (BX)(R8*8)
 	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored55
+	JMP      stored65
 
-around54:
+around64:
 	VMOVNTDQ Y6, (BX)(R8*8)
 	VMOVNTDQ Y7, 32(BX)(R8*8)
 
-stored55:
+stored65:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group49
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block46
+	JMP  block56
 
-blocks47:
-some56:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded68
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded58:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded59:
+loaded69:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal70
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided61
+	JMP     divided71
 
-reciprocal60:
+reciprocal70:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4951,7 +5202,7 @@ reciprocal60:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided61:
+divided71:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4969,24 +5220,24 @@ divided61:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around62
+	JNE      around72
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored63
+	JMP      stored73
 
-around62:
+around72:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored63:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some56
+	JMP  some66
 
-done57:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5022,20 +5273,20 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $32-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000010
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000000f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
@@ -5043,14 +5294,16 @@ run5:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep8
+	JNE          keep9
 
-kept9:
+kept10:
 	XORQ R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*2)
+step7:
+	TESTQ R9, R9
+	JNE   some11
+
+asked12:
 	VCVTPH2PS   (DX)(R11*2), Y5
 	VCVTPH2PS   16(DX)(R11*2), Y6
 	VMINPS      Y5, Y1, Y5
@@ -5074,82 +5327,89 @@ step6:
 	VCVTPS2PH   $0x00, Y5, X5
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around13
 	VMOVDQU     X5, (BX)(R11*2)
 	VMOVDQU     X6, 16(BX)(R11*2)
 
-stored11:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends12
+	JNE  ends15
 
-end13:
-	JMP step6
+end16:
+	JMP step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-keep8:
+keep9:
 	VMOVDQU (DX)(DI*2), Y5
 	VMOVDQU Y5, (SP)
-	JMP     kept9
+	JMP     kept10
 
-around10:
+some11:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked12
+
+around13:
 	VMOVNTDQ X5, (BX)(R11*2)
 	VMOVNTDQ X6, 16(BX)(R11*2)
-	JMP      stored11
+	JMP      stored14
 
-ends12:
+ends15:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end13
+	JMP    end16
 
-divide3:
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near14
+	JEQ   near17
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near14:
+near17:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run15:
+run18:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep18
+	JNE          keep21
 
-kept19:
+kept22:
 	XORQ R11, R11
 
-step16:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VCVTPH2PS  (DX)(R11*2), Y4
-	VCVTPH2PS  16(DX)(R11*2), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal20
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step19:
+	TESTQ R9, R9
+	JNE   some23
 
-divided21:
+asked24:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+
+divided26:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5169,72 +5429,77 @@ divided21:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around27
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
 
-stored23:
+stored28:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step16
+	JLE  step19
 	CMPQ R11, AX
-	JEQ  done17
+	JEQ  done20
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends24
+	JNE  ends29
 
-end25:
-	JMP step16
+end30:
+	JMP step19
 
-done17:
+done20:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run15
+	JNE  run18
 	VZEROUPPER
 	RET
 
-keep18:
+keep21:
 	VMOVDQU (DX)(DI*2), Y4
 	VMOVDQU Y4, (SP)
-	JMP     kept19
+	JMP     kept22
 
-reciprocal20:
+some23:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked24
+
+reciprocal25:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided21
+	JMP     divided26
 
-around22:
+around27:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
-	JMP      stored23
+	JMP      stored28
 
-ends24:
+ends29:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end25
+	JMP    end30
 
 other2:
-step26:
+step31:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide30
+	JEQ  divide35
 
-turn31:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -5243,17 +5508,17 @@ strand34:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VMINPS      Y7, Y3, Y7
@@ -5277,66 +5542,66 @@ group36:
 	VCVTPS2PH   $0x00, Y7, X7
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around42
 	VMOVDQU     X7, (BX)(R11*2)
 	VMOVDQU     X8, 16(BX)(R11*2)
-	JMP         stored38
+	JMP         stored43
 
-around37:
+around42:
 	VMOVNTDQ X7, (BX)(R11*2)
 	VMOVNTDQ X8, 16(BX)(R11*2)
 
-stored38:
+stored43:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
-divide30:
-turn39:
+turns38:
+divide35:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns46
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block40:
+block45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near43
+	JEQ        near48
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near43:
+near48:
 	XORQ R11, R11
 
-group44:
+group49:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal45
+	JNE       reciprocal50
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
+	JMP       divided51
 
-reciprocal45:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5344,7 +5609,7 @@ reciprocal45:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided46:
+divided51:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5364,70 +5629,70 @@ divided46:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around52
 	VMOVDQU   X4, (BX)(R11*2)
 	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored48
+	JMP       stored53
 
-around47:
+around52:
 	VMOVNTDQ X4, (BX)(R11*2)
 	VMOVNTDQ X5, 16(BX)(R11*2)
 
-stored48:
+stored53:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group44
+	JNE  group49
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block40
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand42
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn44
 
-turns41:
+turns46:
 	TESTQ AX, AX
-	JEQ   none49
+	JEQ   none54
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand50:
+strand55:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some51:
+some56:
 	TESTQ DI, DI
-	JLE   done52
+	JLE   done57
 	CMPQ  DI, $0x00000010
-	JGE   whole53
+	JGE   whole58
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole53:
+whole58:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near54
+	JEQ        near59
 	PREFETCHT1 (DX)(R11*1)
 
-near54:
+near59:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal55
+	JNE       reciprocal60
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided56
+	JMP       divided61
 
-reciprocal55:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5435,7 +5700,7 @@ reciprocal55:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided56:
+divided61:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5455,26 +5720,26 @@ divided56:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near57
+	JNE       near62
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around63
 
-near57:
+near62:
 	VMOVDQU X4, (BX)
 	VMOVDQU X5, 16(BX)
-	JMP     stored59
+	JMP     stored64
 
-around58:
+around63:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored59:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some51
+	JMP  some56
 
-done52:
+done57:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -5485,22 +5750,22 @@ done52:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand50
+	JNE    strand55
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none49:
+none54:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps32
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step31
 
-steps27:
+steps32:
 	VZEROUPPER
 	RET
 
@@ -5517,18 +5782,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none61
+	JEQ   none66
 	LEAQ  16640(R8), R9
 
-block62:
+block67:
 	CMPQ       AX, $0x00000010
-	JLT        blocks63
+	JLT        blocks68
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near64
+	JEQ        near69
 	PREFETCHT1 (DX)(R10*1)
 
-near64:
+near69:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y7
 	VMOVUPS     (R8), Y8
@@ -5544,11 +5809,11 @@ near64:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded65
+	JEQ         loaded70
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded65:
+loaded70:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -5562,16 +5827,16 @@ loaded65:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y7, X7
 	CMPB        76(CX), $0x00
-	JNE         around66
+	JNE         around71
 	VMOVDQU     X6, (BX)
 	VMOVDQU     X7, 16(BX)
-	JMP         stored67
+	JMP         stored72
 
-around66:
+around71:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored67:
+stored72:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -5579,37 +5844,37 @@ stored67:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block62
+	JMP  block67
 
-blocks63:
-none61:
+blocks68:
+none66:
 	CMPQ         AX, $0x00000200
-	JLT          divide68
+	JLT          divide73
 	CMPB         72(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	CMPB         73(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	CMPB         75(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide68
+	JHI          divide73
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide73
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide73
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide68
+	JNE          divide73
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5619,15 +5884,15 @@ none61:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block69:
+block74:
 	CMPQ       AX, $0x00000010
-	JLT        blocks70
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near71
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 
-near71:
+near76:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5651,59 +5916,59 @@ near71:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around72
+	JNE         around77
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored73
+	JMP         stored78
 
-around72:
+around77:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored73:
+stored78:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block69
+	JMP  block74
 
-blocks70:
-divide68:
-block74:
+blocks75:
+divide73:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks75
+	JLT        blocks80
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near76
+	JEQ        near81
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near76:
+near81:
 	XORQ R8, R8
 
-group77:
+group82:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded83
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded78:
+loaded83:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded84
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded79:
+loaded84:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal85
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided86
 
-reciprocal80:
+reciprocal85:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5711,7 +5976,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided86:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5731,51 +5996,51 @@ divided81:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around87
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored83
+	JMP       stored88
 
-around82:
+around87:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored83:
+stored88:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group77
+	JNE  group82
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block74
+	JMP  block79
 
-blocks75:
-some84:
+blocks80:
+some89:
 	TESTQ   AX, AX
-	JLE     done85
+	JLE     done90
 	CMPB    72(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded91
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded86:
+loaded91:
 	CMPB    73(CX), $0x00
-	JEQ     loaded87
+	JEQ     loaded92
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded87:
+loaded92:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal88
+	JNE       reciprocal93
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided89
+	JMP       divided94
 
-reciprocal88:
+reciprocal93:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5783,7 +6048,7 @@ reciprocal88:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided89:
+divided94:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5803,24 +6068,24 @@ divided89:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around95
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored91
+	JMP       stored96
 
-around90:
+around95:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored91:
+stored96:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some84
+	JMP  some89
 
-done85:
+done90:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5856,20 +6121,20 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $32-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000010
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000000f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y4
 	VBROADCASTSS 1024(SI), Y0
 	VBROADCASTSS 2048(SI), Y0
@@ -5877,14 +6142,16 @@ run5:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep8
+	JNE          keep9
 
-kept9:
+kept10:
 	XORQ R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*2)
+step7:
+	TESTQ R9, R9
+	JNE   some11
+
+asked12:
 	VMOVDQU     (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
@@ -5915,81 +6182,88 @@ step6:
 	VPSRLW      $0x0f, Y6, Y6
 	VPADDW      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around13
 	VMOVDQU     Y7, (BX)(R11*2)
 
-stored11:
+stored14:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends12
+	JNE  ends15
 
-end13:
-	JMP step6
+end16:
+	JMP step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-keep8:
+keep9:
 	VMOVDQU (DX)(DI*2), Y5
 	VMOVDQU Y5, (SP)
-	JMP     kept9
+	JMP     kept10
 
-around10:
+some11:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked12
+
+around13:
 	VMOVNTDQ Y7, (BX)(R11*2)
-	JMP      stored11
+	JMP      stored14
 
-ends12:
+ends15:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end13
+	JMP    end16
 
-divide3:
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near14
+	JEQ   near17
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near14:
+near17:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run15:
+run18:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep18
+	JNE          keep21
 
-kept19:
+kept22:
 	XORQ R11, R11
 
-step16:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VMOVDQU    (DX)(R11*2), Y5
-	VPSLLD     $0x10, Y5, Y4
-	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal20
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step19:
+	TESTQ R9, R9
+	JNE   some23
 
-divided21:
+asked24:
+	VMOVDQU (DX)(R11*2), Y5
+	VPSLLD  $0x10, Y5, Y4
+	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal25
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided26:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6019,70 +6293,75 @@ divided21:
 	VPBLENDW  $0xaa, Y5, Y4, Y4
 	VPBLENDVB Y4, all32_7fc07fc0<>+0(SB), Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around27
 	VMOVDQU   Y6, (BX)(R11*2)
 
-stored23:
+stored28:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step16
+	JLE  step19
 	CMPQ R11, AX
-	JEQ  done17
+	JEQ  done20
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends24
+	JNE  ends29
 
-end25:
-	JMP step16
+end30:
+	JMP step19
 
-done17:
+done20:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run15
+	JNE  run18
 	VZEROUPPER
 	RET
 
-keep18:
+keep21:
 	VMOVDQU (DX)(DI*2), Y4
 	VMOVDQU Y4, (SP)
-	JMP     kept19
+	JMP     kept22
 
-reciprocal20:
+some23:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked24
+
+reciprocal25:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided21
+	JMP     divided26
 
-around22:
+around27:
 	VMOVNTDQ Y6, (BX)(R11*2)
-	JMP      stored23
+	JMP      stored28
 
-ends24:
+ends29:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end25
+	JMP    end30
 
 other2:
-step26:
+step31:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide30
+	JEQ  divide35
 
-turn31:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y6
 	VBROADCASTSS 1024(R10), Y2
 	VBROADCASTSS 2048(R10), Y2
@@ -6091,17 +6370,17 @@ strand34:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -6132,65 +6411,65 @@ group36:
 	VPSRLW      $0x0f, Y8, Y8
 	VPADDW      Y8, Y9, Y9
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around42
 	VMOVDQU     Y9, (BX)(R11*2)
-	JMP         stored38
+	JMP         stored43
 
-around37:
+around42:
 	VMOVNTDQ Y9, (BX)(R11*2)
 
-stored38:
+stored43:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
-divide30:
-turn39:
+turns38:
+divide35:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns46
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block40:
+block45:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near43
+	JEQ        near48
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near43:
+near48:
 	XORQ R11, R11
 
-group44:
+group49:
 	VMOVDQU (DX)(R11*2), Y5
 	VPSLLD  $0x10, Y5, Y4
 	VPAND   all32_ffff0000<>+0(SB), Y5, Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal50
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided46
+	JMP     divided51
 
-reciprocal45:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6198,7 +6477,7 @@ reciprocal45:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided46:
+divided51:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6228,70 +6507,70 @@ divided46:
 	VPBLENDW  $0xaa, Y5, Y4, Y4
 	VPBLENDVB Y4, all32_7fc07fc0<>+0(SB), Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around52
 	VMOVDQU   Y6, (BX)(R11*2)
-	JMP       stored48
+	JMP       stored53
 
-around47:
+around52:
 	VMOVNTDQ Y6, (BX)(R11*2)
 
-stored48:
+stored53:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group44
+	JNE  group49
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block40
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand42
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn44
 
-turns41:
+turns46:
 	TESTQ AX, AX
-	JEQ   none49
+	JEQ   none54
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand50:
+strand55:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some51:
+some56:
 	TESTQ DI, DI
-	JLE   done52
+	JLE   done57
 	CMPQ  DI, $0x00000010
-	JGE   whole53
+	JGE   whole58
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole53:
+whole58:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near54
+	JEQ        near59
 	PREFETCHT1 (DX)(R11*1)
 
-near54:
+near59:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal55
+	JNE       reciprocal60
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided56
+	JMP       divided61
 
-reciprocal55:
+reciprocal60:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6299,7 +6578,7 @@ reciprocal55:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided56:
+divided61:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6333,24 +6612,24 @@ divided56:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near57
+	JNE       near62
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around63
 
-near57:
+near62:
 	VMOVDQU Y4, (BX)
-	JMP     stored59
+	JMP     stored64
 
-around58:
+around63:
 	VMOVNTDQ Y4, (BX)
 
-stored59:
+stored64:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some51
+	JMP  some56
 
-done52:
+done57:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -6361,22 +6640,22 @@ done52:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand50
+	JNE    strand55
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none49:
+none54:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps32
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step31
 
-steps27:
+steps32:
 	VZEROUPPER
 	RET
 
@@ -6393,18 +6672,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none61
+	JEQ   none66
 	LEAQ  16640(R8), R9
 
-block62:
+block67:
 	CMPQ       AX, $0x00000010
-	JLT        blocks63
+	JLT        blocks68
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near64
+	JEQ        near69
 	PREFETCHT1 (DX)(R10*1)
 
-near64:
+near69:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y7
@@ -6422,11 +6701,11 @@ near64:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        72(CX), $0x00
-	JEQ         loaded65
+	JEQ         loaded70
 	VMOVUPS     (SI), Y0
 	VMOVUPS     32(SI), Y1
 
-loaded65:
+loaded70:
 	VCMPPS      $0x07, Y8, Y8, Y7
 	VCMPPS      $0x07, Y6, Y6, Y9
 	VANDPS      Y8, Y7, Y7
@@ -6450,14 +6729,14 @@ loaded65:
 	VPACKUSDW   Y6, Y7, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around66
+	JNE         around71
 	VMOVDQU     Y6, (BX)
-	JMP         stored67
+	JMP         stored72
 
-around66:
+around71:
 	VMOVNTDQ Y6, (BX)
 
-stored67:
+stored72:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -6465,37 +6744,37 @@ stored67:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block62
+	JMP  block67
 
-blocks63:
-none61:
+blocks68:
+none66:
 	CMPQ         AX, $0x00000200
-	JLT          divide68
+	JLT          divide73
 	CMPB         72(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	CMPB         73(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	CMPB         75(CX), $0x00
-	JNE          divide68
+	JNE          divide73
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide68
+	JHI          divide73
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide73
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide73
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide68
+	JNE          divide73
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6505,15 +6784,15 @@ none61:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block69:
+block74:
 	CMPQ       AX, $0x00000010
-	JLT        blocks70
+	JLT        blocks75
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near71
+	JEQ        near76
 	PREFETCHT1 (DX)(R8*1)
 
-near71:
+near76:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6549,59 +6828,59 @@ near71:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around72
+	JNE         around77
 	VMOVDQU     Y10, (BX)
-	JMP         stored73
+	JMP         stored78
 
-around72:
+around77:
 	VMOVNTDQ Y10, (BX)
 
-stored73:
+stored78:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block69
+	JMP  block74
 
-blocks70:
-divide68:
-block74:
+blocks75:
+divide73:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks75
+	JLT        blocks80
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near76
+	JEQ        near81
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near76:
+near81:
 	XORQ R8, R8
 
-group77:
+group82:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded83
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded78:
+loaded83:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded84
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded79:
+loaded84:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal85
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided86
 
-reciprocal80:
+reciprocal85:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6609,7 +6888,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided86:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6643,51 +6922,51 @@ divided81:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around87
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored83
+	JMP       stored88
 
-around82:
+around87:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored83:
+stored88:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group77
+	JNE  group82
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block74
+	JMP  block79
 
-blocks75:
-some84:
+blocks80:
+some89:
 	TESTQ   AX, AX
-	JLE     done85
+	JLE     done90
 	CMPB    72(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded91
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded86:
+loaded91:
 	CMPB    73(CX), $0x00
-	JEQ     loaded87
+	JEQ     loaded92
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded87:
+loaded92:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal88
+	JNE       reciprocal93
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided89
+	JMP       divided94
 
-reciprocal88:
+reciprocal93:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6695,7 +6974,7 @@ reciprocal88:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided89:
+divided94:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6729,22 +7008,22 @@ divided89:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around95
 	VMOVDQU   Y6, (BX)
-	JMP       stored91
+	JMP       stored96
 
-around90:
+around95:
 	VMOVNTDQ Y6, (BX)
 
-stored91:
+stored96:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some84
+	JMP  some89
 
-done85:
+done90:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

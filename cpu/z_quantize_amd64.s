@@ -9003,20 +9003,20 @@ TEXT ·quantizeAVX2F32I8(SB), NOSPLIT, $0-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000020
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000001f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -32(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -9027,10 +9027,11 @@ run5:
 	VPBROADCASTB X4, Y4
 	XORQ         R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*4)
-	PREFETCHT1  64(R12)(R11*4)
+step7:
+	TESTQ R9, R9
+	JNE   some9
+
+asked10:
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMOVUPS     64(DX)(R11*4), Y7
@@ -9064,61 +9065,69 @@ step6:
 	VPERMD      Y5, Y6, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around8
+	JNE         around11
 	VMOVDQU     Y5, (BX)(R11*1)
 
-stored9:
+stored12:
 	ADDQ $0x00000020, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
-	JMP  step6
+	JMP  step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-around8:
-	VMOVNTDQ Y5, (BX)(R11*1)
-	JMP      stored9
+some9:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	PREFETCHT1 64(R12)(R11*4)
+	JMP        asked10
 
-divide3:
+around11:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored12
+
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near10
+	JEQ   near13
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near10:
+near13:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run11:
+run14:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
 
-step12:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y4
-	VMOVUPS    32(DX)(R11*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal14
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step15:
+	TESTQ R9, R9
+	JNE   some17
 
-divided15:
+asked18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal19
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9139,55 +9148,60 @@ divided15:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around16
+	JNE          around21
 	VMOVDQU      X4, (BX)(R11*1)
 
-stored17:
+stored22:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step12
+	JLE  step15
 	CMPQ R11, AX
-	JEQ  done13
+	JEQ  done16
 	MOVQ DI, R11
-	JMP  step12
+	JMP  step15
 
-done13:
+done16:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run11
+	JNE  run14
 	VZEROUPPER
 	RET
 
-reciprocal14:
+some17:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked18
+
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided15
+	JMP     divided20
 
-around16:
+around21:
 	VMOVNTDQ X4, (BX)(R11*1)
-	JMP      stored17
+	JMP      stored22
 
 other2:
-step18:
+step23:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide22
+	JEQ  divide27
 
-turn23:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns25
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -9198,19 +9212,19 @@ strand26:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block24:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near27:
+near32:
 	XORQ R11, R11
 
-group28:
+group33:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMOVUPS     64(DX)(R11*4), Y9
@@ -9244,66 +9258,66 @@ group28:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around34
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored30
+	JMP         stored35
 
-around29:
+around34:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored30:
+stored35:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block24
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn23
+	JMP  turn28
 
-turns25:
-divide22:
-turn31:
+turns30:
+divide27:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal42
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided38
+	JMP     divided43
 
-reciprocal37:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9311,7 +9325,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9332,68 +9346,68 @@ divided38:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around39
+	JNE          around44
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored40
+	JMP          stored45
 
-around39:
+around44:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored40:
+stored45:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
+turns38:
 	TESTQ AX, AX
-	JEQ   none41
+	JEQ   none46
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some43:
+some48:
 	TESTQ DI, DI
-	JLE   done44
+	JLE   done49
 	CMPQ  DI, $0x00000010
-	JGE   whole45
+	JGE   whole50
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole45:
+whole50:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near51
 	PREFETCHT1 (DX)(R11*1)
 
-near46:
+near51:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal52
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided48
+	JMP     divided53
 
-reciprocal47:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9401,7 +9415,7 @@ reciprocal47:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided48:
+divided53:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9422,24 +9436,24 @@ divided48:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near49
+	JNE          near54
 	CMPB         76(CX), $0x00
-	JNE          around50
+	JNE          around55
 
-near49:
+near54:
 	VMOVDQU X4, (BX)
-	JMP     stored51
+	JMP     stored56
 
-around50:
+around55:
 	VMOVNTDQ X4, (BX)
 
-stored51:
+stored56:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some43
+	JMP  some48
 
-done44:
+done49:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -9450,22 +9464,22 @@ done44:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand42
+	JNE    strand47
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none41:
+none46:
 	DECQ R8
-	JEQ  steps19
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step23
 
-steps19:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -9482,19 +9496,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none53
+	JEQ   none58
 	LEAQ  16640(R8), R9
 
-block54:
+block59:
 	CMPQ       AX, $0x00000020
-	JLT        blocks55
+	JLT        blocks60
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near61
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near56:
+near61:
 	VMOVUPS     (R8), Y1
 	VMOVUPS     4160(R8), Y0
 	VMINPS      (DX), Y0, Y0
@@ -9532,14 +9546,14 @@ near56:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around62
 	VMOVDQU     Y0, (BX)
-	JMP         stored58
+	JMP         stored63
 
-around57:
+around62:
 	VMOVNTDQ Y0, (BX)
 
-stored58:
+stored63:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+128, DX
@@ -9547,9 +9561,9 @@ stored58:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block54
+	JMP  block59
 
-blocks55:
+blocks60:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9559,34 +9573,34 @@ blocks55:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none53:
+none58:
 	CMPQ         AX, $0x00000200
-	JLT          divide59
+	JLT          divide64
 	CMPB         72(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         73(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         75(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide59
+	JNE          divide64
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -9598,16 +9612,16 @@ none53:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block60:
+block65:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near62:
+near67:
 	VMOVUPS     (DX), Y2
 	VMOVUPS     32(DX), Y6
 	VMOVUPS     64(DX), Y7
@@ -9641,22 +9655,22 @@ near62:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around63
+	JNE         around68
 	VMOVDQU     Y2, (BX)
-	JMP         stored64
+	JMP         stored69
 
-around63:
+around68:
 	VMOVNTDQ Y2, (BX)
 
-stored64:
+stored69:
 	ADDQ $+128, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block65
 
-blocks61:
+blocks66:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -9666,43 +9680,43 @@ blocks61:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide59:
-block65:
+divide64:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks66
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near67
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near67:
+near72:
 	XORQ R8, R8
 
-group68:
+group73:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded74
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded69:
+loaded74:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded75
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded70:
+loaded75:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal71
+	JNE     reciprocal76
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided72
+	JMP     divided77
 
-reciprocal71:
+reciprocal76:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9710,7 +9724,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided77:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9731,49 +9745,49 @@ divided72:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around78
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored74
+	JMP          stored79
 
-around73:
+around78:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored74:
+stored79:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group68
+	JNE  group73
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block65
+	JMP  block70
 
-blocks66:
-some75:
+blocks71:
+some80:
 	TESTQ   AX, AX
-	JLE     done76
+	JLE     done81
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded82
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded77:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded83
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded78:
+loaded83:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal79
+	JNE     reciprocal84
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided80
+	JMP     divided85
 
-reciprocal79:
+reciprocal84:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9781,7 +9795,7 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
+divided85:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9802,22 +9816,22 @@ divided80:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around81
+	JNE          around86
 	VMOVDQU      X6, (BX)
-	JMP          stored82
+	JMP          stored87
 
-around81:
+around86:
 	VMOVNTDQ X6, (BX)
 
-stored82:
+stored87:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some75
+	JMP  some80
 
-done76:
+done81:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -9865,31 +9879,33 @@ TEXT ·quantizeAVX2F64I8(SB), NOSPLIT, $0-16
 	CMPQ         AX, $0x00000008
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near3
+	JEQ          near4
 	TESTQ        $0x00000007, AX
 	JNE          other2
 
-near3:
+near4:
 	LEAQ -8(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
 	XORQ         R11, R11
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y4
-	VMOVUPD    32(DX)(R11*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal7
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
+step6:
+	TESTQ R9, R9
+	JNE   some8
 
-divided8:
+asked9:
+	VMOVUPD (DX)(R11*8), Y4
+	VMOVUPD 32(DX)(R11*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal10
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+
+divided11:
 	VCMPPD     $0x07, Y4, Y4, Y6
 	VCMPPD     $0x07, Y5, Y5, Y7
 	VANDPD     Y4, Y6, Y4
@@ -9909,73 +9925,78 @@ divided8:
 	VPACKUSWB  X4, X4, X4
 	VMOVQ      X4, R12
 	CMPB       76(CX), $0x00
-	JNE        around9
+	JNE        around12
 	MOVQ       R12, (BX)(R11*1)
 
-stored10:
+stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
-	JMP  step5
+	JMP  step6
 
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-reciprocal7:
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked9
+
+reciprocal10:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
-	JMP     divided8
+	JMP     divided11
 
-around9:
+around12:
 	MOVNTIQ R12, (BX)(R11*1)
-	JMP     stored10
+	JMP     stored13
 
 other2:
-step11:
+step14:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-turn15:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns17
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand21:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block16:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near19
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 
-near19:
+near22:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal20
+	JNE     reciprocal23
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided21
+	JMP     divided24
 
-reciprocal20:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -9983,7 +10004,7 @@ reciprocal20:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided21:
+divided24:
 	VCMPPD     $0x07, Y4, Y4, Y6
 	VCMPPD     $0x07, Y5, Y5, Y7
 	VANDPD     Y4, Y6, Y4
@@ -10003,65 +10024,65 @@ divided21:
 	VPACKUSWB  X4, X4, X4
 	VMOVQ      X4, R11
 	CMPB       76(CX), $0x00
-	JNE        around22
+	JNE        around25
 	MOVQ       R11, (BX)
-	JMP        stored23
+	JMP        stored26
 
-around22:
+around25:
 	MOVNTIQ R11, (BX)
 
-stored23:
+stored26:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	SUBQ $0x00000008, DI
-	JNE  block16
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand18
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn15
+	JMP  turn18
 
-turns17:
+turns20:
 	TESTQ AX, AX
-	JEQ   none24
+	JEQ   none27
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand25:
+strand28:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         AX, DI
 
-some26:
+some29:
 	TESTQ DI, DI
-	JLE   done27
+	JLE   done30
 	CMPQ  DI, $0x00000008
-	JGE   whole28
+	JGE   whole31
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000008, DI
 
-whole28:
+whole31:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 
-near29:
+near32:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal33
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
+	JMP     divided34
 
-reciprocal30:
+reciprocal33:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -10069,7 +10090,7 @@ reciprocal30:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided31:
+divided34:
 	VCMPPD     $0x07, Y4, Y4, Y6
 	VCMPPD     $0x07, Y5, Y5, Y7
 	VANDPD     Y4, Y6, Y4
@@ -10089,24 +10110,24 @@ divided31:
 	VPACKUSWB  X4, X4, X4
 	VMOVQ      X4, R11
 	CMPB       78(CX), $0x00
-	JNE        near32
+	JNE        near35
 	CMPB       76(CX), $0x00
-	JNE        around33
+	JNE        around36
 
-near32:
+near35:
 	MOVQ R11, (BX)
-	JMP  stored34
+	JMP  stored37
 
-around33:
+around36:
 	MOVNTIQ R11, (BX)
 
-stored34:
+stored37:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	SUBQ $0x00000008, DI
-	JMP  some26
+	JMP  some29
 
-done27:
+done30:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -10117,22 +10138,22 @@ done27:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand25
+	JNE    strand28
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none24:
+none27:
 	DECQ R8
-	JEQ  steps12
+	JEQ  steps15
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step11
+	JMP  step14
 
-steps12:
+steps15:
 	VZEROUPPER
 	RET
 
@@ -10148,42 +10169,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block36:
+block39:
 	CMPQ       AX, $0x00000020
-	JLT        blocks37
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near38
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near38:
+near41:
 	XORQ R8, R8
 
-group39:
+group42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded43
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded40:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded44
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded41:
+loaded44:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal45
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided43
+	JMP     divided46
 
-reciprocal42:
+reciprocal45:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -10191,7 +10212,7 @@ reciprocal42:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided43:
+divided46:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -10211,49 +10232,49 @@ divided43:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R9
 	CMPB       76(CX), $0x00
-	JNE        around44
+	JNE        around47
 	MOVQ       R9, (BX)(R8*1)
-	JMP        stored45
+	JMP        stored48
 
-around44:
+around47:
 	MOVNTIQ R9, (BX)(R8*1)
 
-stored45:
+stored48:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group39
+	JNE  group42
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block36
+	JMP  block39
 
-blocks37:
-some46:
+blocks40:
+some49:
 	TESTQ   AX, AX
-	JLE     done47
+	JLE     done50
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded51
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded48:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded52
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded49:
+loaded52:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal50
+	JNE     reciprocal53
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided51
+	JMP     divided54
 
-reciprocal50:
+reciprocal53:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -10261,7 +10282,7 @@ reciprocal50:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided51:
+divided54:
 	VCMPPD     $0x07, Y6, Y6, Y8
 	VCMPPD     $0x07, Y7, Y7, Y9
 	VANDPD     Y6, Y8, Y6
@@ -10281,22 +10302,22 @@ divided51:
 	VPACKUSWB  X6, X6, X6
 	VMOVQ      X6, R8
 	CMPB       76(CX), $0x00
-	JNE        around52
+	JNE        around55
 	MOVQ       R8, (BX)
-	JMP        stored53
+	JMP        stored56
 
-around52:
+around55:
 	MOVNTIQ R8, (BX)
 
-stored53:
+stored56:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some46
+	JMP  some49
 
-done47:
+done50:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10332,20 +10353,20 @@ TEXT ·quantizeAVX2F16I8(SB), NOSPLIT, $0-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000020
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000001f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -32(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -10356,9 +10377,11 @@ run5:
 	VPBROADCASTB X4, Y4
 	XORQ         R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*2)
+step7:
+	TESTQ R9, R9
+	JNE   some9
+
+asked10:
 	VCVTPH2PS   (DX)(R11*2), Y5
 	VCVTPH2PS   16(DX)(R11*2), Y6
 	VCVTPH2PS   32(DX)(R11*2), Y7
@@ -10392,61 +10415,68 @@ step6:
 	VPERMD      Y5, Y6, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around8
+	JNE         around11
 	VMOVDQU     Y5, (BX)(R11*1)
 
-stored9:
+stored12:
 	ADDQ $0x00000020, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
-	JMP  step6
+	JMP  step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-around8:
-	VMOVNTDQ Y5, (BX)(R11*1)
-	JMP      stored9
+some9:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked10
 
-divide3:
+around11:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored12
+
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near10
+	JEQ   near13
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near10:
+near13:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run11:
+run14:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
 
-step12:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VCVTPH2PS  (DX)(R11*2), Y4
-	VCVTPH2PS  16(DX)(R11*2), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal14
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step15:
+	TESTQ R9, R9
+	JNE   some17
 
-divided15:
+asked18:
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal19
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10467,55 +10497,60 @@ divided15:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around16
+	JNE          around21
 	VMOVDQU      X4, (BX)(R11*1)
 
-stored17:
+stored22:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step12
+	JLE  step15
 	CMPQ R11, AX
-	JEQ  done13
+	JEQ  done16
 	MOVQ DI, R11
-	JMP  step12
+	JMP  step15
 
-done13:
+done16:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run11
+	JNE  run14
 	VZEROUPPER
 	RET
 
-reciprocal14:
+some17:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked18
+
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided15
+	JMP     divided20
 
-around16:
+around21:
 	VMOVNTDQ X4, (BX)(R11*1)
-	JMP      stored17
+	JMP      stored22
 
 other2:
-step18:
+step23:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide22
+	JEQ  divide27
 
-turn23:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns25
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -10526,17 +10561,17 @@ strand26:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block24:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near27:
+near32:
 	XORQ R11, R11
 
-group28:
+group33:
 	VCVTPH2PS   (DX)(R11*2), Y7
 	VCVTPH2PS   16(DX)(R11*2), Y8
 	VCVTPH2PS   32(DX)(R11*2), Y9
@@ -10570,64 +10605,64 @@ group28:
 	VPERMD      Y7, Y8, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around34
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored30
+	JMP         stored35
 
-around29:
+around34:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored30:
+stored35:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group33
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block24
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn23
+	JMP  turn28
 
-turns25:
-divide22:
-turn31:
+turns30:
+divide27:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal42
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
+	JMP       divided43
 
-reciprocal37:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10635,7 +10670,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10656,68 +10691,68 @@ divided38:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around39
+	JNE          around44
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored40
+	JMP          stored45
 
-around39:
+around44:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored40:
+stored45:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
+turns38:
 	TESTQ AX, AX
-	JEQ   none41
+	JEQ   none46
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some43:
+some48:
 	TESTQ DI, DI
-	JLE   done44
+	JLE   done49
 	CMPQ  DI, $0x00000010
-	JGE   whole45
+	JGE   whole50
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole45:
+whole50:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near51
 	PREFETCHT1 (DX)(R11*1)
 
-near46:
+near51:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal52
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided48
+	JMP       divided53
 
-reciprocal47:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10725,7 +10760,7 @@ reciprocal47:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided48:
+divided53:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10746,24 +10781,24 @@ divided48:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near49
+	JNE          near54
 	CMPB         76(CX), $0x00
-	JNE          around50
+	JNE          around55
 
-near49:
+near54:
 	VMOVDQU X4, (BX)
-	JMP     stored51
+	JMP     stored56
 
-around50:
+around55:
 	VMOVNTDQ X4, (BX)
 
-stored51:
+stored56:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some43
+	JMP  some48
 
-done44:
+done49:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -10774,22 +10809,22 @@ done44:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand42
+	JNE    strand47
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none41:
+none46:
 	DECQ R8
-	JEQ  steps19
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step23
 
-steps19:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -10806,18 +10841,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none53
+	JEQ   none58
 	LEAQ  16640(R8), R9
 
-block54:
+block59:
 	CMPQ       AX, $0x00000020
-	JLT        blocks55
+	JLT        blocks60
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near61
 	PREFETCHT1 (DX)(R10*1)
 
-near56:
+near61:
 	VCVTPH2PS   (DX), Y0
 	VCVTPH2PS   16(DX), Y1
 	VCVTPH2PS   32(DX), Y2
@@ -10859,14 +10894,14 @@ near56:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around62
 	VMOVDQU     Y0, (BX)
-	JMP         stored58
+	JMP         stored63
 
-around57:
+around62:
 	VMOVNTDQ Y0, (BX)
 
-stored58:
+stored63:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -10874,9 +10909,9 @@ stored58:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block54
+	JMP  block59
 
-blocks55:
+blocks60:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10886,34 +10921,34 @@ blocks55:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none53:
+none58:
 	CMPQ         AX, $0x00000200
-	JLT          divide59
+	JLT          divide64
 	CMPB         72(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         73(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         75(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide59
+	JNE          divide64
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -10925,15 +10960,15 @@ none53:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block60:
+block65:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 
-near62:
+near67:
 	VCVTPH2PS   (DX), Y2
 	VCVTPH2PS   16(DX), Y6
 	VCVTPH2PS   32(DX), Y7
@@ -10967,22 +11002,22 @@ near62:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around63
+	JNE         around68
 	VMOVDQU     Y2, (BX)
-	JMP         stored64
+	JMP         stored69
 
-around63:
+around68:
 	VMOVNTDQ Y2, (BX)
 
-stored64:
+stored69:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block65
 
-blocks61:
+blocks66:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -10992,41 +11027,41 @@ blocks61:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide59:
-block65:
+divide64:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks66
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near67
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near67:
+near72:
 	XORQ R8, R8
 
-group68:
+group73:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded74
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded69:
+loaded74:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded75
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded70:
+loaded75:
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal71
+	JNE       reciprocal76
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided72
+	JMP       divided77
 
-reciprocal71:
+reciprocal76:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11034,7 +11069,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided77:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11055,49 +11090,49 @@ divided72:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around78
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored74
+	JMP          stored79
 
-around73:
+around78:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored74:
+stored79:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group68
+	JNE  group73
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block65
+	JMP  block70
 
-blocks66:
-some75:
+blocks71:
+some80:
 	TESTQ   AX, AX
-	JLE     done76
+	JLE     done81
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded82
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded77:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded83
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded78:
+loaded83:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal79
+	JNE       reciprocal84
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided80
+	JMP       divided85
 
-reciprocal79:
+reciprocal84:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11105,7 +11140,7 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
+divided85:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11126,22 +11161,22 @@ divided80:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around81
+	JNE          around86
 	VMOVDQU      X6, (BX)
-	JMP          stored82
+	JMP          stored87
 
-around81:
+around86:
 	VMOVNTDQ X6, (BX)
 
-stored82:
+stored87:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some75
+	JMP  some80
 
-done76:
+done81:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11177,20 +11212,20 @@ TEXT ·quantizeAVX2BF16I8(SB), NOSPLIT, $0-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000020
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000001f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -32(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -11201,9 +11236,11 @@ run5:
 	VPBROADCASTB X4, Y4
 	XORQ         R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*2)
+step7:
+	TESTQ R9, R9
+	JNE   some9
+
+asked10:
 	VMOVDQU     (DX)(R11*2), Y6
 	VPSLLD      $0x10, Y6, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y6, Y6
@@ -11240,63 +11277,70 @@ step6:
 	VPERMQ      $0xd8, Y5, Y5
 	VPADDB      Y4, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around8
+	JNE         around11
 	VMOVDQU     Y5, (BX)(R11*1)
 
-stored9:
+stored12:
 	ADDQ $0x00000020, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
-	JMP  step6
+	JMP  step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-around8:
-	VMOVNTDQ Y5, (BX)(R11*1)
-	JMP      stored9
+some9:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked10
 
-divide3:
+around11:
+	VMOVNTDQ Y5, (BX)(R11*1)
+	JMP      stored12
+
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near10
+	JEQ   near13
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near10:
+near13:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run11:
+run14:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
 
-step12:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	VPMOVZXWD  (DX)(R11*2), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VPMOVZXWD  16(DX)(R11*2), Y5
-	VPSLLD     $0x10, Y5, Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal14
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step15:
+	TESTQ R9, R9
+	JNE   some17
 
-divided15:
+asked18:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal19
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+
+divided20:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11317,55 +11361,60 @@ divided15:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around16
+	JNE          around21
 	VMOVDQU      X4, (BX)(R11*1)
 
-stored17:
+stored22:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step12
+	JLE  step15
 	CMPQ R11, AX
-	JEQ  done13
+	JEQ  done16
 	MOVQ DI, R11
-	JMP  step12
+	JMP  step15
 
-done13:
+done16:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run11
+	JNE  run14
 	VZEROUPPER
 	RET
 
-reciprocal14:
+some17:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked18
+
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided15
+	JMP     divided20
 
-around16:
+around21:
 	VMOVNTDQ X4, (BX)(R11*1)
-	JMP      stored17
+	JMP      stored22
 
 other2:
-step18:
+step23:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide22
+	JEQ  divide27
 
-turn23:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns25
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -11376,17 +11425,17 @@ strand26:
 	VPBROADCASTB X6, Y6
 	MOVQ         104(CX), DI
 
-block24:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near27:
+near32:
 	XORQ R11, R11
 
-group28:
+group33:
 	VMOVDQU     (DX)(R11*2), Y8
 	VPSLLD      $0x10, Y8, Y7
 	VPAND       all32_ffff0000<>+0(SB), Y8, Y8
@@ -11423,66 +11472,66 @@ group28:
 	VPERMQ      $0xd8, Y7, Y7
 	VPADDB      Y6, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around34
 	VMOVDQU     Y7, (BX)(R11*1)
-	JMP         stored30
+	JMP         stored35
 
-around29:
+around34:
 	VMOVNTDQ Y7, (BX)(R11*1)
 
-stored30:
+stored35:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group33
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block24
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn23
+	JMP  turn28
 
-turns25:
-divide22:
-turn31:
+turns30:
+divide27:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal42
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
+	JMP       divided43
 
-reciprocal37:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11490,7 +11539,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11511,70 +11560,70 @@ divided38:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around39
+	JNE          around44
 	VMOVDQU      X4, (BX)(R11*1)
-	JMP          stored40
+	JMP          stored45
 
-around39:
+around44:
 	VMOVNTDQ X4, (BX)(R11*1)
 
-stored40:
+stored45:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
+turns38:
 	TESTQ AX, AX
-	JEQ   none41
+	JEQ   none46
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some43:
+some48:
 	TESTQ DI, DI
-	JLE   done44
+	JLE   done49
 	CMPQ  DI, $0x00000010
-	JGE   whole45
+	JGE   whole50
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
 	LEAQ  (BX)(DI*1), BX
 	MOVQ  $0x00000010, DI
 
-whole45:
+whole50:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near51
 	PREFETCHT1 (DX)(R11*1)
 
-near46:
+near51:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal52
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided48
+	JMP       divided53
 
-reciprocal47:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11582,7 +11631,7 @@ reciprocal47:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided48:
+divided53:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11603,24 +11652,24 @@ divided48:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         78(CX), $0x00
-	JNE          near49
+	JNE          near54
 	CMPB         76(CX), $0x00
-	JNE          around50
+	JNE          around55
 
-near49:
+near54:
 	VMOVDQU X4, (BX)
-	JMP     stored51
+	JMP     stored56
 
-around50:
+around55:
 	VMOVNTDQ X4, (BX)
 
-stored51:
+stored56:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, DI
-	JMP  some43
+	JMP  some48
 
-done44:
+done49:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -11631,22 +11680,22 @@ done44:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand42
+	JNE    strand47
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none41:
+none46:
 	DECQ R8
-	JEQ  steps19
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step23
 
-steps19:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -11663,18 +11712,18 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none53
+	JEQ   none58
 	LEAQ  16640(R8), R9
 
-block54:
+block59:
 	CMPQ       AX, $0x00000020
-	JLT        blocks55
+	JLT        blocks60
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near61
 	PREFETCHT1 (DX)(R10*1)
 
-near56:
+near61:
 	VPMOVZXWD   (DX), Y0
 	VPSLLD      $0x10, Y0, Y0
 	VPMOVZXWD   16(DX), Y1
@@ -11720,14 +11769,14 @@ near56:
 	VPERMD      Y0, Y1, Y0
 	VPADDB      (R9), Y0, Y0
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around62
 	VMOVDQU     Y0, (BX)
-	JMP         stored58
+	JMP         stored63
 
-around57:
+around62:
 	VMOVNTDQ Y0, (BX)
 
-stored58:
+stored63:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000020, R9
 	ADDQ $+64, DX
@@ -11735,9 +11784,9 @@ stored58:
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block54
+	JMP  block59
 
-blocks55:
+blocks60:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11747,34 +11796,34 @@ blocks55:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-none53:
+none58:
 	CMPQ         AX, $0x00000200
-	JLT          divide59
+	JLT          divide64
 	CMPB         72(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         73(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	CMPB         75(CX), $0x00
-	JNE          divide59
+	JNE          divide64
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide59
+	JHI          divide64
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide59
+	JNE          divide64
 	VMOVUPS      all32_3f800000<>+0(SB), Y3
 	VDIVPS       Y0, Y3, Y1
 	VFNMADD231PS Y0, Y1, Y3
@@ -11786,15 +11835,15 @@ none53:
 	VCVTPS2DQ    Y2, Y0
 	VPBROADCASTB X0, Y0
 
-block60:
+block65:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 
-near62:
+near67:
 	VPMOVZXWD   (DX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VPMOVZXWD   16(DX), Y6
@@ -11832,22 +11881,22 @@ near62:
 	VPERMD      Y2, Y6, Y2
 	VPADDB      Y0, Y2, Y2
 	CMPB        76(CX), $0x00
-	JNE         around63
+	JNE         around68
 	VMOVDQU     Y2, (BX)
-	JMP         stored64
+	JMP         stored69
 
-around63:
+around68:
 	VMOVNTDQ Y2, (BX)
 
-stored64:
+stored69:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000080, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block65
 
-blocks61:
+blocks66:
 	MOVQ         24(CX), R8
 	VBROADCASTSS (R8), Y0
 	VBROADCASTSS (R8), Y1
@@ -11857,43 +11906,43 @@ blocks61:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-divide59:
-block65:
+divide64:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks66
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near67
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near67:
+near72:
 	XORQ R8, R8
 
-group68:
+group73:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded74
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded69:
+loaded74:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded75
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded70:
+loaded75:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal71
+	JNE       reciprocal76
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided72
+	JMP       divided77
 
-reciprocal71:
+reciprocal76:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11901,7 +11950,7 @@ reciprocal71:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided72:
+divided77:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11922,51 +11971,51 @@ divided72:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around78
 	VMOVDQU      X6, (BX)(R8*1)
-	JMP          stored74
+	JMP          stored79
 
-around73:
+around78:
 	VMOVNTDQ X6, (BX)(R8*1)
 
-stored74:
+stored79:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group68
+	JNE  group73
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block65
+	JMP  block70
 
-blocks66:
-some75:
+blocks71:
+some80:
 	TESTQ   AX, AX
-	JLE     done76
+	JLE     done81
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded82
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded77:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded83
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded78:
+loaded83:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal79
+	JNE       reciprocal84
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided80
+	JMP       divided85
 
-reciprocal79:
+reciprocal84:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11974,7 +12023,7 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
+divided85:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11995,22 +12044,22 @@ divided80:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around81
+	JNE          around86
 	VMOVDQU      X6, (BX)
-	JMP          stored82
+	JMP          stored87
 
-around81:
+around86:
 	VMOVNTDQ X6, (BX)
 
-stored82:
+stored87:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some75
+	JMP  some80
 
-done76:
+done81:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12046,20 +12095,20 @@ TEXT ·quantizeAVX2F32I16(SB), NOSPLIT, $0-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000010
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000000f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -12068,9 +12117,11 @@ run5:
 	VBROADCASTSS 3584(SI), Y3
 	XORQ         R11, R11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*4)
+step7:
+	TESTQ R9, R9
+	JNE   some9
+
+asked10:
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
@@ -12096,61 +12147,68 @@ step6:
 	VPACKUSDW   Y5, Y6, Y5
 	VPERMQ      $0xd8, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around8
+	JNE         around11
 	VMOVDQU     Y5, (BX)(R11*2)
 
-stored9:
+stored12:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
-	JMP  step6
+	JMP  step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-around8:
-	VMOVNTDQ Y5, (BX)(R11*2)
-	JMP      stored9
+some9:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked10
 
-divide3:
+around11:
+	VMOVNTDQ Y5, (BX)(R11*2)
+	JMP      stored12
+
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near10
+	JEQ   near13
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near10:
+near13:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run11:
+run14:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
 
-step12:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y4
-	VMOVUPS    32(DX)(R11*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal14
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+step15:
+	TESTQ R9, R9
+	JNE   some17
 
-divided15:
+asked18:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal19
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided20:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12170,55 +12228,60 @@ divided15:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around21
 	VMOVDQU   Y4, (BX)(R11*2)
 
-stored17:
+stored22:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step12
+	JLE  step15
 	CMPQ R11, AX
-	JEQ  done13
+	JEQ  done16
 	MOVQ DI, R11
-	JMP  step12
+	JMP  step15
 
-done13:
+done16:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run11
+	JNE  run14
 	VZEROUPPER
 	RET
 
-reciprocal14:
+some17:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked18
+
+reciprocal19:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided15
+	JMP     divided20
 
-around16:
+around21:
 	VMOVNTDQ Y4, (BX)(R11*2)
-	JMP      stored17
+	JMP      stored22
 
 other2:
-step18:
+step23:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide22
+	JEQ  divide27
 
-turn23:
+turn28:
 	CMPQ AX, 104(CX)
-	JLT  turns25
+	JLT  turns30
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand31:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -12227,19 +12290,19 @@ strand26:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block24:
+block29:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near27:
+near32:
 	XORQ R11, R11
 
-group28:
+group33:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -12265,66 +12328,66 @@ group28:
 	VPACKUSDW   Y7, Y8, Y7
 	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around34
 	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored30
+	JMP         stored35
 
-around29:
+around34:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored30:
+stored35:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group33
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block24
+	JNE  block29
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand31
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn23
+	JMP  turn28
 
-turns25:
-divide22:
-turn31:
+turns30:
+divide27:
+turn36:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns38
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand34:
+strand39:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block32:
+block37:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near40
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near35:
+near40:
 	XORQ R11, R11
 
-group36:
+group41:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal42
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided38
+	JMP     divided43
 
-reciprocal37:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12332,7 +12395,7 @@ reciprocal37:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided38:
+divided43:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12352,68 +12415,68 @@ divided38:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around44
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored40
+	JMP       stored45
 
-around39:
+around44:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored40:
+stored45:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group36
+	JNE  group41
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block32
+	JNE  block37
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand34
+	JNE  strand39
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn36
 
-turns33:
+turns38:
 	TESTQ AX, AX
-	JEQ   none41
+	JEQ   none46
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         AX, DI
 
-some43:
+some48:
 	TESTQ DI, DI
-	JLE   done44
+	JLE   done49
 	CMPQ  DI, $0x00000010
-	JGE   whole45
+	JGE   whole50
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*4), DX
 	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000010, DI
 
-whole45:
+whole50:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near51
 	PREFETCHT1 (DX)(R11*1)
 
-near46:
+near51:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal52
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided48
+	JMP     divided53
 
-reciprocal47:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12421,7 +12484,7 @@ reciprocal47:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided48:
+divided53:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12441,24 +12504,24 @@ divided48:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near49
+	JNE       near54
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around55
 
-near49:
+near54:
 	VMOVDQU Y4, (BX)
-	JMP     stored51
+	JMP     stored56
 
-around50:
+around55:
 	VMOVNTDQ Y4, (BX)
 
-stored51:
+stored56:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some43
+	JMP  some48
 
-done44:
+done49:
 	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -12469,22 +12532,22 @@ done44:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand42
+	JNE    strand47
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none41:
+none46:
 	DECQ R8
-	JEQ  steps19
+	JEQ  steps24
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step23
 
-steps19:
+steps24:
 	VZEROUPPER
 	RET
 
@@ -12500,32 +12563,32 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide53
+	JLT          divide58
 	CMPB         72(CX), $0x00
-	JNE          divide53
+	JNE          divide58
 	CMPB         73(CX), $0x00
-	JNE          divide53
+	JNE          divide58
 	CMPB         75(CX), $0x00
-	JNE          divide53
+	JNE          divide58
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide53
+	JHI          divide58
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide58
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide53
+	JHI          divide58
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide53
+	JNE          divide58
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12535,15 +12598,15 @@ row:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block54:
+block59:
 	CMPQ       AX, $0x00000010
-	JLT        blocks55
+	JLT        blocks60
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 
-near56:
+near61:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -12569,59 +12632,59 @@ near56:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around62
 	VMOVDQU     Y10, (BX)
-	JMP         stored58
+	JMP         stored63
 
-around57:
+around62:
 	VMOVNTDQ Y10, (BX)
 
-stored58:
+stored63:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block54
+	JMP  block59
 
-blocks55:
-divide53:
-block59:
+blocks60:
+divide58:
+block64:
 	CMPQ       AX, $0x00000040
-	JLT        blocks60
+	JLT        blocks65
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near61
+	JEQ        near66
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near61:
+near66:
 	XORQ R8, R8
 
-group62:
+group67:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded68
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded63:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded69
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded64:
+loaded69:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal65
+	JNE     reciprocal70
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided66
+	JMP     divided71
 
-reciprocal65:
+reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12629,7 +12692,7 @@ reciprocal65:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided66:
+divided71:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12649,49 +12712,49 @@ divided66:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around72
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored68
+	JMP       stored73
 
-around67:
+around72:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored68:
+stored73:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group62
+	JNE  group67
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block59
+	JMP  block64
 
-blocks60:
-some69:
+blocks65:
+some74:
 	TESTQ   AX, AX
-	JLE     done70
+	JLE     done75
 	CMPB    72(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded76
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded71:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded72
+	JEQ     loaded77
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded72:
+loaded77:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal73
+	JNE     reciprocal78
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided74
+	JMP     divided79
 
-reciprocal73:
+reciprocal78:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12699,7 +12762,7 @@ reciprocal73:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided74:
+divided79:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -12719,22 +12782,22 @@ divided74:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around80
 	VMOVDQU   Y6, (BX)
-	JMP       stored76
+	JMP       stored81
 
-around75:
+around80:
 	VMOVNTDQ Y6, (BX)
 
-stored76:
+stored81:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some74
 
-done70:
+done75:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12762,7 +12825,7 @@ GLOBL all32_ffff<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX2F32I32(n int, call *kernelCall)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $64-16
+TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $256-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -12775,25 +12838,31 @@ TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPB         77(CX), $0x00
-	JEQ          divide3
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near4
-	TESTQ        $0x0000000f, AX
-	JNE          other2
 
-near4:
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPB  77(CX), $0x00
+	JEQ   divide4
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near5
+	CMPB  275(CX), $0x00
+	JNE   near5
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -12801,14 +12870,19 @@ run5:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep8
+	JNE          keep9
 
-kept9:
+kept10:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share11
 
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*4)
+begun12:
+step7:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
 	VMOVUPS     (DX)(R11*4), Y5
 	VMOVUPS     32(DX)(R11*4), Y6
 	VMINPS      Y5, Y1, Y5
@@ -12835,84 +12909,165 @@ step6:
 	VPXOR       Y6, Y7, Y7
 	VPXOR       Y5, Y8, Y8
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around15
 	VMOVDQU     Y7, (BX)(R11*4)
 	VMOVDQU     Y8, 32(BX)(R11*4)
 
-stored11:
+stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
+	CMPB 275(CX), $0x00
+	JNE  leg17
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends12
+	JNE  ends18
 
-end13:
-	JMP step6
+end19:
+	JMP step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-keep8:
+keep9:
 	VMOVDQU (DX)(DI*4), Y5
 	VMOVDQU Y5, (SP)
 	VMOVDQU 32(DX)(DI*4), Y5
 	VMOVDQU Y5, 32(SP)
-	JMP     kept9
+	JMP     kept10
 
-around10:
+share11:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun12
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun12
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun12
+
+some13:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked14
+
+around15:
 	VMOVNTDQ Y7, (BX)(R11*4)
 	VMOVNTDQ Y8, 32(BX)(R11*4)
-	JMP      stored11
+	JMP      stored16
 
-ends12:
+leg17:
+	TESTQ DI, DI
+	JL    first20
+	CMPB  76(CX), $0x00
+	JEQ   last22
+
+rest21:
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step7
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step7
+
+first20:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone23
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y5
+	VMOVNTDQ Y5, (R13)
+	VMOVDQU  160(SP), Y5
+	VMOVNTDQ Y5, 32(R13)
+
+alone23:
+	CMPQ R11, DI
+	JLE  step7
+	JMP  rest21
+
+last22:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done8
+
+ends18:
 	IMUL3Q $-4, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end13
+	JMP    end19
 
-divide3:
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near14
+	JEQ   near24
+	CMPB  275(CX), $0x00
+	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near14:
+near24:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run15:
+run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep18
+	JNE          keep28
 
-kept19:
+kept29:
 	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share30
 
-step16:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y4
-	VMOVUPS    32(DX)(R11*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal20
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+begun31:
+step26:
+	TESTQ R9, R9
+	JNE   some32
 
-divided21:
+asked33:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal34
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided35:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12933,90 +13088,164 @@ divided21:
 	VPXOR     Y4, Y6, Y6
 	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around36
 	VMOVDQU   Y6, (BX)(R11*4)
 	VMOVDQU   Y7, 32(BX)(R11*4)
 
-stored23:
+stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step16
+	JLE  step26
+	CMPB 275(CX), $0x00
+	JNE  leg38
 	CMPQ R11, AX
-	JEQ  done17
+	JEQ  done27
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends24
+	JNE  ends39
 
-end25:
-	JMP step16
+end40:
+	JMP step26
 
-done17:
+done27:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run15
+	JNE  run25
 	VZEROUPPER
 	RET
 
-keep18:
+keep28:
 	VMOVDQU (DX)(DI*4), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU 32(DX)(DI*4), Y4
 	VMOVDQU Y4, 32(SP)
-	JMP     kept19
+	JMP     kept29
 
-reciprocal20:
+share30:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun31
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun31
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun31
+
+some32:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked33
+
+reciprocal34:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided21
+	JMP     divided35
 
-around22:
+around36:
 	VMOVNTDQ Y6, (BX)(R11*4)
 	VMOVNTDQ Y7, 32(BX)(R11*4)
-	JMP      stored23
+	JMP      stored37
 
-ends24:
+leg38:
+	TESTQ DI, DI
+	JL    first41
+	CMPB  76(CX), $0x00
+	JEQ   last43
+
+rest42:
+	CMPQ R11, AX
+	JEQ  done27
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step26
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step26
+
+first41:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone44
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  160(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone44:
+	CMPQ R11, DI
+	JLE  step26
+	JMP  rest42
+
+last43:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done27
+
+ends39:
 	IMUL3Q $-4, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end25
+	JMP    end40
 
 other2:
-step26:
+step45:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned28
+	JEQ   aligned47
 	CMPQ  AX, $0x00000040
-	JLT   aligned28
+	JLT   aligned47
 	MOVQ  BX, DI
 	NEGQ  DI
 	ANDQ  $0x3f, DI
 	SHRQ  $0x02, DI
 	TESTQ DI, DI
-	JEQ   aligned28
+	JEQ   aligned47
 	SUBQ  DI, AX
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand30:
+strand49:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal31
+	JNE          reciprocal50
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided32
+	JMP          divided51
 
-reciprocal31:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13024,7 +13253,7 @@ reciprocal31:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided32:
+divided51:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -13045,27 +13274,27 @@ divided32:
 	VPXOR     Y3, Y4, Y4
 	VPXOR     Y2, Y5, Y5
 	CMPB      78(CX), $0x00
-	JNE       near33
+	JNE       near52
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around53
 
-near33:
+near52:
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored35
+	JMP     stored54
 
-around34:
+around53:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored35:
+stored54:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand30
+	JNE  strand49
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13073,17 +13302,17 @@ stored35:
 	SUBQ 192(CX), BX
 	LEAQ (BX)(DI*4), BX
 
-aligned28:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide36
+	JEQ  divide55
 
-turn37:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns58
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand40:
+strand59:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -13092,19 +13321,19 @@ strand40:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block38:
+block57:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near41:
+near60:
 	XORQ R11, R11
 
-group42:
+group61:
 	VMOVUPS     (DX)(R11*4), Y7
 	VMOVUPS     32(DX)(R11*4), Y8
 	VMINPS      Y7, Y3, Y7
@@ -13131,1921 +13360,66 @@ group42:
 	VPXOR       Y8, Y9, Y9
 	VPXOR       Y7, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around43
+	JNE         around62
 	VMOVDQU     Y9, (BX)(R11*4)
 	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored44
+	JMP         stored63
 
-around43:
+around62:
 	VMOVNTDQ Y9, (BX)(R11*4)
 	VMOVNTDQ Y10, 32(BX)(R11*4)
 
-stored44:
+stored63:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group42
+	JNE  group61
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block38
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand40
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn56
 
-turns39:
-divide36:
-turn45:
+turns58:
+divide55:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns66
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand48:
+strand67:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block46:
+block65:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near49
+	JEQ        near68
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near49:
+near68:
 	XORQ R11, R11
 
-group50:
+group69:
 	VMOVUPS (DX)(R11*4), Y4
 	VMOVUPS 32(DX)(R11*4), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal51
+	JNE     reciprocal70
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided52:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around53
-	VMOVDQU   Y6, (BX)(R11*4)
-	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored54
-
-around53:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored54:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group50
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block46
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand48
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn45
-
-turns47:
-	TESTQ AX, AX
-	JEQ   none55
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand56:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some57:
-	TESTQ DI, DI
-	JLE   done58
-	CMPQ  DI, $0x00000010
-	JGE   whole59
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole59:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near60
-	PREFETCHT1 (DX)(R11*1)
-
-near60:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal61
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided62
-
-reciprocal61:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided62:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      78(CX), $0x00
-	JNE       near63
-	CMPB      76(CX), $0x00
-	JNE       around64
-
-near63:
-	VMOVDQU Y6, (BX)
-	VMOVDQU Y7, 32(BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored65:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some57
-
-done58:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand56
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none55:
-	DECQ R8
-	JEQ  steps27
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step26
-
-steps27:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide67
-	CMPB         72(CX), $0x00
-	JNE          divide67
-	CMPB         73(CX), $0x00
-	JNE          divide67
-	CMPB         75(CX), $0x00
-	JNE          divide67
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide67
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide67
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide67
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide67
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block68:
-	CMPQ       AX, $0x00000010
-	JLT        blocks69
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near70
-	PREFETCHT1 (DX)(R8*1)
-
-near70:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y12
-	VCVTPS2DQ   Y10, Y13
-	VMOVUPS     all32_4f000000<>+0(SB), Y14
-	VCMPPS      $0x1d, Y14, Y11, Y11
-	VCMPPS      $0x1d, Y14, Y10, Y10
-	VPXOR       Y11, Y12, Y12
-	VPXOR       Y10, Y13, Y13
-	CMPB        76(CX), $0x00
-	JNE         around71
-	VMOVDQU     Y12, (BX)
-	VMOVDQU     Y13, 32(BX)
-	JMP         stored72
-
-around71:
-	VMOVNTDQ Y12, (BX)
-	VMOVNTDQ Y13, 32(BX)
-
-stored72:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block68
-
-blocks69:
-divide67:
-block73:
-	CMPQ       AX, $0x00000040
-	JLT        blocks74
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near75
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near75:
-	XORQ R8, R8
-
-group76:
-	CMPB    72(CX), $0x00
-	JEQ     loaded77
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded77:
-	CMPB    73(CX), $0x00
-	JEQ     loaded78
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded78:
-	VMOVUPS (DX)(R8*4), Y6
-	VMOVUPS 32(DX)(R8*4), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal79
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided80
-
-reciprocal79:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided80:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around81
-	VMOVDQU   Y8, (BX)(R8*4)
-	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored82
-
-around81:
-	VMOVNTDQ Y8, (BX)(R8*4)
-	VMOVNTDQ Y9, 32(BX)(R8*4)
-
-stored82:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group76
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block73
-
-blocks74:
-some83:
-	TESTQ   AX, AX
-	JLE     done84
-	CMPB    72(CX), $0x00
-	JEQ     loaded85
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded85:
-	CMPB    73(CX), $0x00
-	JEQ     loaded86
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded86:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal87
-	VDIVPS  Y0, Y6, Y6
-	VDIVPS  Y1, Y7, Y7
-	JMP     divided88
-
-reciprocal87:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided88:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around89
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored90
-
-around89:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored90:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some83
-
-done84:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F64I16(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64I16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Y0
-	VBROADCASTSD 64(CX), Y1
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPQ         AX, $0x00000008
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near3
-	TESTQ        $0x00000007, AX
-	JNE          other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y2
-	VBROADCASTSD 1024(SI), Y3
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y4
-	VMOVUPD    32(DX)(R11*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal7
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
-
-divided8:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	VPAND      all32_ffff<>+0(SB), X4, X4
-	VPAND      all32_ffff<>+0(SB), X5, X5
-	VPACKUSDW  X5, X4, X4
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X4, (BX)(R11*2)
-
-stored10:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-	JMP     divided8
-
-around9:
-	VMOVNTDQ X4, (BX)(R11*2)
-	JMP      stored10
-
-other2:
-step11:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-
-near19:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal20
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided21
-
-reciprocal20:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided21:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	VPAND      all32_ffff<>+0(SB), X4, X4
-	VPAND      all32_ffff<>+0(SB), X5, X5
-	VPACKUSDW  X5, X4, X4
-	CMPB       76(CX), $0x00
-	JNE        around22
-	VMOVDQU    X4, (BX)
-	JMP        stored23
-
-around22:
-	VMOVNTDQ X4, (BX)
-
-stored23:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000008, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal30
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
-
-reciprocal30:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided31:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	VPAND      all32_ffff<>+0(SB), X4, X4
-	VPAND      all32_ffff<>+0(SB), X5, X5
-	VPACKUSDW  X5, X4, X4
-	CMPB       78(CX), $0x00
-	JNE        near32
-	CMPB       76(CX), $0x00
-	JNE        around33
-
-near32:
-	VMOVDQU X4, (BX)
-	JMP     stored34
-
-around33:
-	VMOVNTDQ X4, (BX)
-
-stored34:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x08, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps12
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step11
-
-steps12:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block36:
-	CMPQ       AX, $0x00000020
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	XORQ R8, R8
-
-group39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPD (SI)(R8*8), Y0
-	VMOVUPD 32(SI)(R8*8), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD (DI)(R8*8), Y2
-	VMOVUPD 32(DI)(R8*8), Y3
-
-loaded41:
-	VMOVUPD (DX)(R8*8), Y6
-	VMOVUPD 32(DX)(R8*8), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal42
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided43
-
-reciprocal42:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided43:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	VPAND      all32_ffff<>+0(SB), X6, X6
-	VPAND      all32_ffff<>+0(SB), X7, X7
-	VPACKUSDW  X7, X6, X6
-	CMPB       76(CX), $0x00
-	JNE        around44
-	VMOVDQU    X6, (BX)(R8*2)
-	JMP        stored45
-
-around44:
-	VMOVNTDQ X6, (BX)(R8*2)
-
-stored45:
-	ADDQ $0x00000008, R8
-	CMPQ R8, $0x00000020
-	JNE  group39
-	ADDQ $+256, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block36
-
-blocks37:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal50
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided51
-
-reciprocal50:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided51:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	VPAND      all32_ffff<>+0(SB), X6, X6
-	VPAND      all32_ffff<>+0(SB), X7, X7
-	VPACKUSDW  X7, X6, X6
-	CMPB       76(CX), $0x00
-	JNE        around52
-	VMOVDQU    X6, (BX)
-	JMP        stored53
-
-around52:
-	VMOVNTDQ X6, (BX)
-
-stored53:
-	ADDQ $+64, DX
-	ADDQ $+16, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F64I32(n int, call *kernelCall)
-// Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSD 56(CX), Y0
-	VBROADCASTSD 64(CX), Y1
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPQ         AX, $0x00000008
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near3
-	TESTQ        $0x00000007, AX
-	JNE          other2
-
-near3:
-	LEAQ -8(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run4:
-	VBROADCASTSD (SI), Y2
-	VBROADCASTSD 1024(SI), Y3
-	XORQ         R11, R11
-
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y4
-	VMOVUPD    32(DX)(R11*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal7
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
-
-divided8:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	CMPB       76(CX), $0x00
-	JNE        around9
-	VMOVDQU    X4, (BX)(R11*4)
-	VMOVDQU    X5, 16(BX)(R11*4)
-
-stored10:
-	ADDQ $0x00000008, R11
-	CMPQ R11, DI
-	JLE  step5
-	CMPQ R11, AX
-	JEQ  done6
-	MOVQ DI, R11
-	JMP  step5
-
-done6:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run4
-	VZEROUPPER
-	RET
-
-reciprocal7:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-	JMP     divided8
-
-around9:
-	VMOVNTDQ X4, (BX)(R11*4)
-	VMOVNTDQ X5, 16(BX)(R11*4)
-	JMP      stored10
-
-other2:
-step11:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-turn15:
-	CMPQ AX, 104(CX)
-	JLT  turns17
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand18:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block16:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near19
-	PREFETCHT1 (DX)(R11*1)
-
-near19:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal20
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided21
-
-reciprocal20:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided21:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	CMPB       76(CX), $0x00
-	JNE        around22
-	VMOVDQU    X4, (BX)
-	VMOVDQU    X5, 16(BX)
-	JMP        stored23
-
-around22:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored23:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000008, DI
-	JNE  block16
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand18
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn15
-
-turns17:
-	TESTQ AX, AX
-	JEQ   none24
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand25:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	MOVQ         AX, DI
-
-some26:
-	TESTQ DI, DI
-	JLE   done27
-	CMPQ  DI, $0x00000008
-	JGE   whole28
-	SUBQ  $0x00000008, DI
-	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000008, DI
-
-whole28:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near29
-	PREFETCHT1 (DX)(R11*1)
-
-near29:
-	VMOVUPD (DX), Y4
-	VMOVUPD 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal30
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
-
-reciprocal30:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided31:
-	VCMPPD     $0x07, Y4, Y4, Y6
-	VCMPPD     $0x07, Y5, Y5, Y7
-	VANDPD     Y4, Y6, Y4
-	VANDPD     Y5, Y7, Y5
-	VROUNDPD   $0x08, Y4, Y4
-	VROUNDPD   $0x08, Y5, Y5
-	VADDPD     Y3, Y4, Y4
-	VADDPD     Y3, Y5, Y5
-	VMINPD     Y1, Y4, Y4
-	VMINPD     Y1, Y5, Y5
-	VMAXPD     Y0, Y4, Y4
-	VMAXPD     Y0, Y5, Y5
-	VCVTPD2DQY Y4, X4
-	VCVTPD2DQY Y5, X5
-	CMPB       78(CX), $0x00
-	JNE        near32
-	CMPB       76(CX), $0x00
-	JNE        around33
-
-near32:
-	VMOVDQU X4, (BX)
-	VMOVDQU X5, 16(BX)
-	JMP     stored34
-
-around33:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
-
-stored34:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	SUBQ $0x00000008, DI
-	JMP  some26
-
-done27:
-	IMUL3Q $0x08, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000008, R10
-	DECQ   R9
-	JNE    strand25
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none24:
-	DECQ R8
-	JEQ  steps12
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step11
-
-steps12:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSD (SI), Y0
-	VBROADCASTSD (SI), Y1
-	VBROADCASTSD (DI), Y2
-	VBROADCASTSD (DI), Y3
-	VBROADCASTSD 56(CX), Y4
-	VBROADCASTSD 64(CX), Y5
-
-row:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-
-block36:
-	CMPQ       AX, $0x00000020
-	JLT        blocks37
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near38
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-	PREFETCHT1 128(DX)(R8*1)
-	PREFETCHT1 192(DX)(R8*1)
-
-near38:
-	XORQ R8, R8
-
-group39:
-	CMPB    72(CX), $0x00
-	JEQ     loaded40
-	VMOVUPD (SI)(R8*8), Y0
-	VMOVUPD 32(SI)(R8*8), Y1
-
-loaded40:
-	CMPB    73(CX), $0x00
-	JEQ     loaded41
-	VMOVUPD (DI)(R8*8), Y2
-	VMOVUPD 32(DI)(R8*8), Y3
-
-loaded41:
-	VMOVUPD (DX)(R8*8), Y6
-	VMOVUPD 32(DX)(R8*8), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal42
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided43
-
-reciprocal42:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided43:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	CMPB       76(CX), $0x00
-	JNE        around44
-	VMOVDQU    X6, (BX)(R8*4)
-	VMOVDQU    X7, 16(BX)(R8*4)
-	JMP        stored45
-
-around44:
-	VMOVNTDQ X6, (BX)(R8*4)
-	VMOVNTDQ X7, 16(BX)(R8*4)
-
-stored45:
-	ADDQ $0x00000008, R8
-	CMPQ R8, $0x00000020
-	JNE  group39
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000020, AX
-	JMP  block36
-
-blocks37:
-some46:
-	TESTQ   AX, AX
-	JLE     done47
-	CMPB    72(CX), $0x00
-	JEQ     loaded48
-	VMOVUPD (SI), Y0
-	VMOVUPD 32(SI), Y1
-
-loaded48:
-	CMPB    73(CX), $0x00
-	JEQ     loaded49
-	VMOVUPD (DI), Y2
-	VMOVUPD 32(DI), Y3
-
-loaded49:
-	VMOVUPD (DX), Y6
-	VMOVUPD 32(DX), Y7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal50
-	VDIVPD  Y0, Y6, Y6
-	VDIVPD  Y1, Y7, Y7
-	JMP     divided51
-
-reciprocal50:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y0, Y8, Y8
-	VMULPD  Y8, Y6, Y6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
-	VDIVPD  Y1, Y8, Y8
-	VMULPD  Y8, Y7, Y7
-
-divided51:
-	VCMPPD     $0x07, Y6, Y6, Y8
-	VCMPPD     $0x07, Y7, Y7, Y9
-	VANDPD     Y6, Y8, Y6
-	VANDPD     Y7, Y9, Y7
-	VROUNDPD   $0x08, Y6, Y6
-	VROUNDPD   $0x08, Y7, Y7
-	VADDPD     Y2, Y6, Y6
-	VADDPD     Y3, Y7, Y7
-	VMINPD     Y5, Y6, Y6
-	VMINPD     Y5, Y7, Y7
-	VMAXPD     Y4, Y6, Y6
-	VMAXPD     Y4, Y7, Y7
-	VCVTPD2DQY Y6, X6
-	VCVTPD2DQY Y7, X7
-	CMPB       76(CX), $0x00
-	JNE        around52
-	VMOVDQU    X6, (BX)
-	VMOVDQU    X7, 16(BX)
-	JMP        stored53
-
-around52:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
-
-stored53:
-	ADDQ $+64, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000008, AX
-	JMP  some46
-
-done47:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2H16I16(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $32-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPB         77(CX), $0x00
-	JEQ          divide3
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near4
-	TESTQ        $0x0000000f, AX
-	JNE          other2
-
-near4:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run5:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
-	JNE          keep8
-
-kept9:
-	XORQ R11, R11
-
-step6:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind11
-	VCVTPH2PS  (DX)(R11*2), Y5
-	VCVTPH2PS  16(DX)(R11*2), Y6
-	JMP        done10
-
-kind11:
-	VPMOVZXWD (DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
-	VMOVAPS   Y6, Y6
-	JMP       done10
-
-done10:
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	VCVTPS2DQ   Y6, Y6
-	VCVTPS2DQ   Y5, Y5
-	VPAND       all32_ffff<>+0(SB), Y6, Y6
-	VPAND       all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW   Y5, Y6, Y5
-	VPERMQ      $0xd8, Y5, Y5
-	CMPB        76(CX), $0x00
-	JNE         around13
-	VMOVDQU     Y5, (BX)(R11*2)
-
-stored14:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step6
-	CMPQ R11, AX
-	JEQ  done7
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends15
-
-end16:
-	JMP step6
-
-done7:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
-	VZEROUPPER
-	RET
-
-keep8:
-	VMOVDQU (DX)(DI*2), Y5
-	VMOVDQU Y5, (SP)
-	JMP     kept9
-
-around13:
-	VMOVNTDQ Y5, (BX)(R11*2)
-	JMP      stored14
-
-ends15:
-	IMUL3Q $-2, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end16
-
-divide3:
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near17
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near17:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run18:
-	VBROADCASTSS (SI), Y2
-	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
-	JNE          keep21
-
-kept22:
-	XORQ R11, R11
-
-step19:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind24
-	VCVTPH2PS  (DX)(R11*2), Y4
-	VCVTPH2PS  16(DX)(R11*2), Y5
-	JMP        done23
-
-kind24:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done23
-
-done23:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal26
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-
-divided27:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPAND     all32_ffff<>+0(SB), Y4, Y4
-	VPAND     all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around28
-	VMOVDQU   Y4, (BX)(R11*2)
-
-stored29:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step19
-	CMPQ R11, AX
-	JEQ  done20
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends30
-
-end31:
-	JMP step19
-
-done20:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run18
-	VZEROUPPER
-	RET
-
-keep21:
-	VMOVDQU (DX)(DI*2), Y4
-	VMOVDQU Y4, (SP)
-	JMP     kept22
-
-reciprocal26:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-	JMP     divided27
-
-around28:
-	VMOVNTDQ Y4, (BX)(R11*2)
-	JMP      stored29
-
-ends30:
-	IMUL3Q $-2, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end31
-
-other2:
-step32:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 248(CX)
-	CMPB 77(CX), $0x00
-	JEQ  divide36
-
-turn37:
-	CMPQ AX, 104(CX)
-	JLT  turns39
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block38:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near41
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near41:
-	XORQ R11, R11
-
-group42:
-	CMPB      273(CX), $0x00
-	JNE       kind44
-	VCVTPH2PS (DX)(R11*2), Y7
-	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done43
-
-kind44:
-	VPMOVZXWD (DX)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(DX)(R11*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y7, Y7
-	VMOVAPS   Y8, Y8
-	JMP       done43
-
-done43:
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	VCVTPS2DQ   Y8, Y8
-	VCVTPS2DQ   Y7, Y7
-	VPAND       all32_ffff<>+0(SB), Y8, Y8
-	VPAND       all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW   Y7, Y8, Y7
-	VPERMQ      $0xd8, Y7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around46
-	VMOVDQU     Y7, (BX)(R11*2)
-	JMP         stored47
-
-around46:
-	VMOVNTDQ Y7, (BX)(R11*2)
-
-stored47:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group42
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block38
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand40
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn37
-
-turns39:
-divide36:
-turn48:
-	CMPQ AX, 104(CX)
-	JLT  turns50
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand51:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block49:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near52
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near52:
-	XORQ R11, R11
-
-group53:
-	CMPB      273(CX), $0x00
-	JNE       kind55
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done54
-
-kind55:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done54
-
-done54:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal57
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPAND     all32_ffff<>+0(SB), Y4, Y4
-	VPAND     all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y4, (BX)(R11*2)
-
-stored60:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group53
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	SUBQ $0x00000040, DI
-	JNE  block49
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand51
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn48
-
-turns50:
-	TESTQ AX, AX
-	JEQ   none61
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand62:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some63:
-	TESTQ DI, DI
-	JLE   done64
-	CMPQ  DI, $0x00000010
-	JGE   whole65
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
-	MOVQ  $0x00000010, DI
-
-whole65:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near66
-	PREFETCHT1 (DX)(R11*1)
-
-near66:
-	CMPB      273(CX), $0x00
-	JNE       kind68
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	JMP       done67
-
-kind68:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done67
-
-done67:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal70
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided71
+	JMP     divided71
 
 reciprocal70:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -15068,57 +13442,152 @@ divided71:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y4
-	VCVTPS2DQ Y5, Y5
-	VPAND     all32_ffff<>+0(SB), Y4, Y4
-	VPAND     all32_ffff<>+0(SB), Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      78(CX), $0x00
-	JNE       near72
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around72
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored73
 
-near72:
-	VMOVDQU Y4, (BX)
-	JMP     stored74
+around72:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
 
-around73:
-	VMOVNTDQ Y4, (BX)
+stored73:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group69
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block65
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand67
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn64
 
-stored74:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
+turns66:
+	TESTQ AX, AX
+	JEQ   none74
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand75:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some76:
+	TESTQ DI, DI
+	JLE   done77
+	CMPQ  DI, $0x00000010
+	JGE   whole78
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole78:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near79
+	PREFETCHT1 (DX)(R11*1)
+
+near79:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal80
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided81
+
+reciprocal80:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided81:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      78(CX), $0x00
+	JNE       near82
+	CMPB      76(CX), $0x00
+	JNE       around83
+
+near82:
+	VMOVDQU Y6, (BX)
+	VMOVDQU Y7, 32(BX)
+	JMP     stored84
+
+around83:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored84:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, DI
-	JMP  some63
+	JMP  some76
 
-done64:
-	IMUL3Q $0x02, AX, DI
+done77:
+	IMUL3Q $0x04, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
-	IMUL3Q $0x02, AX, DI
+	IMUL3Q $0x04, AX, DI
 	ADDQ   192(CX), BX
 	SUBQ   DI, BX
 	ADDQ   136(CX), DX
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand62
+	JNE    strand75
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none61:
+none74:
 	DECQ R8
-	JEQ  steps33
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step32
+	JMP  step45
 
-steps33:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -15131,90 +13600,8 @@ one1:
 	VBROADCASTSS 64(CX), Y5
 
 row:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
-	TESTQ R8, R8
-	JEQ   none76
-	LEAQ  16640(R8), R9
-
-block77:
-	CMPQ       AX, $0x00000010
-	JLT        blocks78
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near79
-	PREFETCHT1 (DX)(R10*1)
-
-near79:
-	CMPB      273(CX), $0x00
-	JNE       kind81
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done80
-
-kind81:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done80
-
-done80:
-	VMOVUPS     (R8), Y8
-	VMOVUPS     4160(R8), Y9
-	VMINPS      Y6, Y9, Y6
-	VMAXPS      Y6, Y8, Y6
-	VMULPS      12480(R8), Y6, Y8
-	VFMADD231PS 8320(R8), Y6, Y8
-	VMOVUPS     32(R8), Y6
-	VMOVUPS     4192(R8), Y9
-	VMINPS      Y7, Y9, Y7
-	VMAXPS      Y7, Y6, Y7
-	VMULPS      12512(R8), Y7, Y6
-	VFMADD231PS 8352(R8), Y7, Y6
-	CMPB        73(CX), $0x00
-	JEQ         loaded83
-	VMOVUPS     (DI), Y2
-	VMOVUPS     32(DI), Y3
-
-loaded83:
-	VCMPPS    $0x07, Y8, Y8, Y7
-	VCMPPS    $0x07, Y6, Y6, Y9
-	VANDPS    Y8, Y7, Y7
-	VANDPS    Y6, Y9, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VADDPS    Y2, Y7, Y7
-	VADDPS    Y3, Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPACKUSDW Y6, Y7, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around84
-	VMOVDQU   Y6, (BX)
-	JMP       stored85
-
-around84:
-	VMOVNTDQ Y6, (BX)
-
-stored85:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block77
-
-blocks78:
-none76:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
 	JLT          divide86
 	CMPB         72(CX), $0x00
@@ -15260,1049 +13647,8 @@ block87:
 	PREFETCHT1 (DX)(R8*1)
 
 near89:
-	CMPB      273(CX), $0x00
-	JNE       kind91
-	VCVTPH2PS (DX), Y10
-	VCVTPH2PS 16(DX), Y11
-	JMP       done90
-
-kind91:
-	VPMOVZXWD (DX), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(DX), Y11
-	VPSLLD    $0x10, Y11, Y11
-	VMOVAPS   Y10, Y10
-	VMOVAPS   Y11, Y11
-	JMP       done90
-
-done90:
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	VCVTPS2DQ   Y11, Y11
-	VCVTPS2DQ   Y10, Y10
-	VPAND       all32_ffff<>+0(SB), Y11, Y11
-	VPAND       all32_ffff<>+0(SB), Y10, Y10
-	VPACKUSDW   Y10, Y11, Y10
-	VPERMQ      $0xd8, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around93
-	VMOVDQU     Y10, (BX)
-	JMP         stored94
-
-around93:
-	VMOVNTDQ Y10, (BX)
-
-stored94:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block87
-
-blocks88:
-divide86:
-block95:
-	CMPQ       AX, $0x00000040
-	JLT        blocks96
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near97
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near97:
-	XORQ R8, R8
-
-group98:
-	CMPB    72(CX), $0x00
-	JEQ     loaded99
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded99:
-	CMPB    73(CX), $0x00
-	JEQ     loaded100
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded100:
-	CMPB      273(CX), $0x00
-	JNE       kind102
-	VCVTPH2PS (DX)(R8*2), Y6
-	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done101
-
-kind102:
-	VPMOVZXWD (DX)(R8*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX)(R8*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done101
-
-done101:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal104
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided105
-
-reciprocal104:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided105:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around106
-	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored107
-
-around106:
-	VMOVNTDQ Y6, (BX)(R8*2)
-
-stored107:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group98
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block95
-
-blocks96:
-some108:
-	TESTQ   AX, AX
-	JLE     done109
-	CMPB    72(CX), $0x00
-	JEQ     loaded110
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded110:
-	CMPB    73(CX), $0x00
-	JEQ     loaded111
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded111:
-	CMPB      273(CX), $0x00
-	JNE       kind113
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done112
-
-kind113:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done112
-
-done112:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal115
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided116
-
-reciprocal115:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided116:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y6
-	VCVTPS2DQ Y7, Y7
-	VPAND     all32_ffff<>+0(SB), Y6, Y6
-	VPAND     all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW Y7, Y6, Y6
-	VPERMQ    $0xd8, Y6, Y6
-	CMPB      76(CX), $0x00
-	JNE       around117
-	VMOVDQU   Y6, (BX)
-	JMP       stored118
-
-around117:
-	VMOVNTDQ Y6, (BX)
-
-stored118:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some108
-
-done109:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2H16I32(n int, call *kernelCall)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPB         77(CX), $0x00
-	JEQ          divide3
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near4
-	TESTQ        $0x0000000f, AX
-	JNE          other2
-
-near4:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run5:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	XORQ         R11, R11
-
-step6:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind9
-	VCVTPH2PS  (DX)(R11*2), Y5
-	VCVTPH2PS  16(DX)(R11*2), Y6
-	JMP        done8
-
-kind9:
-	VPMOVZXWD (DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 16(DX)(R11*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VMOVAPS   Y5, Y5
-	VMOVAPS   Y6, Y6
-	JMP       done8
-
-done8:
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	VCVTPS2DQ   Y6, Y7
-	VCVTPS2DQ   Y5, Y8
-	VMOVUPS     all32_4f000000<>+0(SB), Y9
-	VCMPPS      $0x1d, Y9, Y6, Y6
-	VCMPPS      $0x1d, Y9, Y5, Y5
-	VPXOR       Y6, Y7, Y7
-	VPXOR       Y5, Y8, Y8
-	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU     Y7, (BX)(R11*4)
-	VMOVDQU     Y8, 32(BX)(R11*4)
-
-stored12:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step6
-	CMPQ R11, AX
-	JEQ  done7
-	MOVQ DI, R11
-	JMP  step6
-
-done7:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
-	VZEROUPPER
-	RET
-
-around11:
-	VMOVNTDQ Y7, (BX)(R11*4)
-	VMOVNTDQ Y8, 32(BX)(R11*4)
-	JMP      stored12
-
-divide3:
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near13
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near13:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run14:
-	VBROADCASTSS (SI), Y2
-	VBROADCASTSS 1024(SI), Y3
-	XORQ         R11, R11
-
-step15:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind18
-	VCVTPH2PS  (DX)(R11*2), Y4
-	VCVTPH2PS  16(DX)(R11*2), Y5
-	JMP        done17
-
-kind18:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done17
-
-done17:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal20
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-
-divided21:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y6, (BX)(R11*4)
-	VMOVDQU   Y7, 32(BX)(R11*4)
-
-stored23:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step15
-	CMPQ R11, AX
-	JEQ  done16
-	MOVQ DI, R11
-	JMP  step15
-
-done16:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run14
-	VZEROUPPER
-	RET
-
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-	JMP     divided21
-
-around22:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-	JMP      stored23
-
-other2:
-step24:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned26
-	CMPQ  AX, $0x00000040
-	JLT   aligned26
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned26
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand28:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	CMPB         273(CX), $0x00
-	JNE          kind30
-	VCVTPH2PS    (DX), Y4
-	VCVTPH2PS    16(DX), Y5
-	JMP          done29
-
-kind30:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done29
-
-done29:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal32
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y2
-	JMP    divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided33:
-	VCMPPS    $0x07, Y4, Y4, Y5
-	VCMPPS    $0x07, Y2, Y2, Y6
-	VANDPS    Y4, Y5, Y4
-	VANDPS    Y2, Y6, Y2
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y2, Y2
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y2, Y2
-	VMINPS    Y1, Y4, Y3
-	VMINPS    Y1, Y2, Y2
-	VMAXPS    Y0, Y3, Y3
-	VMAXPS    Y0, Y2, Y2
-	VCVTPS2DQ Y3, Y4
-	VCVTPS2DQ Y2, Y5
-	VMOVUPS   all32_4f000000<>+0(SB), Y6
-	VCMPPS    $0x1d, Y6, Y3, Y3
-	VCMPPS    $0x1d, Y6, Y2, Y2
-	VPXOR     Y3, Y4, Y4
-	VPXOR     Y2, Y5, Y5
-	CMPB      78(CX), $0x00
-	JNE       near34
-	CMPB      76(CX), $0x00
-	JNE       around35
-
-near34:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored36
-
-around35:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored36:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*2), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned26:
-	CMPB 77(CX), $0x00
-	JEQ  divide37
-
-turn38:
-	CMPQ AX, 104(CX)
-	JLT  turns40
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand41:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block39:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near42
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near42:
-	XORQ R11, R11
-
-group43:
-	CMPB      273(CX), $0x00
-	JNE       kind45
-	VCVTPH2PS (DX)(R11*2), Y7
-	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done44
-
-kind45:
-	VPMOVZXWD (DX)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(DX)(R11*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMOVAPS   Y7, Y7
-	VMOVAPS   Y8, Y8
-	JMP       done44
-
-done44:
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	VCVTPS2DQ   Y8, Y9
-	VCVTPS2DQ   Y7, Y10
-	VMOVUPS     all32_4f000000<>+0(SB), Y11
-	VCMPPS      $0x1d, Y11, Y8, Y8
-	VCMPPS      $0x1d, Y11, Y7, Y7
-	VPXOR       Y8, Y9, Y9
-	VPXOR       Y7, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around47
-	VMOVDQU     Y9, (BX)(R11*4)
-	VMOVDQU     Y10, 32(BX)(R11*4)
-	JMP         stored48
-
-around47:
-	VMOVNTDQ Y9, (BX)(R11*4)
-	VMOVNTDQ Y10, 32(BX)(R11*4)
-
-stored48:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group43
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block39
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand41
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn38
-
-turns40:
-divide37:
-turn49:
-	CMPQ AX, 104(CX)
-	JLT  turns51
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand52:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block50:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near53
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-
-near53:
-	XORQ R11, R11
-
-group54:
-	CMPB      273(CX), $0x00
-	JNE       kind56
-	VCVTPH2PS (DX)(R11*2), Y4
-	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done55
-
-kind56:
-	VPMOVZXWD (DX)(R11*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX)(R11*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done55
-
-done55:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal58
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided59
-
-reciprocal58:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided59:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around60
-	VMOVDQU   Y6, (BX)(R11*4)
-	VMOVDQU   Y7, 32(BX)(R11*4)
-	JMP       stored61
-
-around60:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored61:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group54
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block50
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand52
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn49
-
-turns51:
-	TESTQ AX, AX
-	JEQ   none62
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand63:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some64:
-	TESTQ DI, DI
-	JLE   done65
-	CMPQ  DI, $0x00000010
-	JGE   whole66
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole66:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near67
-	PREFETCHT1 (DX)(R11*1)
-
-near67:
-	CMPB      273(CX), $0x00
-	JNE       kind69
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
-	JMP       done68
-
-kind69:
-	VPMOVZXWD (DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMOVAPS   Y4, Y4
-	VMOVAPS   Y5, Y5
-	JMP       done68
-
-done68:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal71
-	VDIVPS Y2, Y4, Y4
-	VDIVPS Y2, Y5, Y5
-	JMP    divided72
-
-reciprocal71:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided72:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2DQ Y4, Y6
-	VCVTPS2DQ Y5, Y7
-	VMOVUPS   all32_4f000000<>+0(SB), Y8
-	VCMPPS    $0x1d, Y8, Y4, Y4
-	VCMPPS    $0x1d, Y8, Y5, Y5
-	VPXOR     Y4, Y6, Y6
-	VPXOR     Y5, Y7, Y7
-	CMPB      78(CX), $0x00
-	JNE       near73
-	CMPB      76(CX), $0x00
-	JNE       around74
-
-near73:
-	VMOVDQU Y6, (BX)
-	VMOVDQU Y7, 32(BX)
-	JMP     stored75
-
-around74:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
-
-stored75:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some64
-
-done65:
-	IMUL3Q $0x02, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand63
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none62:
-	DECQ R8
-	JEQ  steps25
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step24
-
-steps25:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
-	TESTQ R8, R8
-	JEQ   none77
-	LEAQ  16640(R8), R9
-
-block78:
-	CMPQ       AX, $0x00000010
-	JLT        blocks79
-	MOVQ       80(CX), R10
-	TESTQ      R10, R10
-	JEQ        near80
-	PREFETCHT1 (DX)(R10*1)
-
-near80:
-	CMPB      273(CX), $0x00
-	JNE       kind82
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done81
-
-kind82:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done81
-
-done81:
-	VMOVUPS     (R8), Y8
-	VMOVUPS     4160(R8), Y9
-	VMINPS      Y6, Y9, Y6
-	VMAXPS      Y6, Y8, Y6
-	VMULPS      12480(R8), Y6, Y8
-	VFMADD231PS 8320(R8), Y6, Y8
-	VMOVUPS     32(R8), Y6
-	VMOVUPS     4192(R8), Y9
-	VMINPS      Y7, Y9, Y7
-	VMAXPS      Y7, Y6, Y7
-	VMULPS      12512(R8), Y7, Y6
-	VFMADD231PS 8352(R8), Y7, Y6
-	CMPB        73(CX), $0x00
-	JEQ         loaded84
-	VMOVUPS     (DI), Y2
-	VMOVUPS     32(DI), Y3
-
-loaded84:
-	VCMPPS    $0x07, Y8, Y8, Y7
-	VCMPPS    $0x07, Y6, Y6, Y9
-	VANDPS    Y8, Y7, Y7
-	VANDPS    Y6, Y9, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VADDPS    Y2, Y7, Y7
-	VADDPS    Y3, Y6, Y6
-	VCVTPS2DQ Y7, Y8
-	VCVTPS2DQ Y6, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VPXOR     Y7, Y8, Y8
-	VPXOR     Y6, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around85
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored86
-
-around85:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored86:
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000010, R9
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block78
-
-blocks79:
-none77:
-	CMPQ         AX, $0x00000200
-	JLT          divide87
-	CMPB         72(CX), $0x00
-	JNE          divide87
-	CMPB         73(CX), $0x00
-	JNE          divide87
-	CMPB         75(CX), $0x00
-	JNE          divide87
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide87
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide87
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide87
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide87
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block88:
-	CMPQ       AX, $0x00000010
-	JLT        blocks89
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near90
-	PREFETCHT1 (DX)(R8*1)
-
-near90:
-	CMPB      273(CX), $0x00
-	JNE       kind92
-	VCVTPH2PS (DX), Y10
-	VCVTPH2PS 16(DX), Y11
-	JMP       done91
-
-kind92:
-	VPMOVZXWD (DX), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(DX), Y11
-	VPSLLD    $0x10, Y11, Y11
-	VMOVAPS   Y10, Y10
-	VMOVAPS   Y11, Y11
-	JMP       done91
-
-done91:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -16327,911 +13673,61 @@ done91:
 	VPXOR       Y11, Y12, Y12
 	VPXOR       Y10, Y13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around94
+	JNE         around90
 	VMOVDQU     Y12, (BX)
 	VMOVDQU     Y13, 32(BX)
-	JMP         stored95
+	JMP         stored91
 
-around94:
+around90:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 
-stored95:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  block88
-
-blocks89:
-divide87:
-block96:
-	CMPQ       AX, $0x00000040
-	JLT        blocks97
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near98
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 64(DX)(R8*1)
-
-near98:
-	XORQ R8, R8
-
-group99:
-	CMPB    72(CX), $0x00
-	JEQ     loaded100
-	VMOVUPS (SI)(R8*4), Y0
-	VMOVUPS 32(SI)(R8*4), Y1
-
-loaded100:
-	CMPB    73(CX), $0x00
-	JEQ     loaded101
-	VMOVUPS (DI)(R8*4), Y2
-	VMOVUPS 32(DI)(R8*4), Y3
-
-loaded101:
-	CMPB      273(CX), $0x00
-	JNE       kind103
-	VCVTPH2PS (DX)(R8*2), Y6
-	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done102
-
-kind103:
-	VPMOVZXWD (DX)(R8*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX)(R8*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done102
-
-done102:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal105
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided106
-
-reciprocal105:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided106:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around107
-	VMOVDQU   Y8, (BX)(R8*4)
-	VMOVDQU   Y9, 32(BX)(R8*4)
-	JMP       stored108
-
-around107:
-	VMOVNTDQ Y8, (BX)(R8*4)
-	VMOVNTDQ Y9, 32(BX)(R8*4)
-
-stored108:
-	ADDQ $0x00000010, R8
-	CMPQ R8, $0x00000040
-	JNE  group99
-	ADDQ $+128, DX
-	ADDQ $+256, BX
-	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
-	SUBQ $0x00000040, AX
-	JMP  block96
-
-blocks97:
-some109:
-	TESTQ   AX, AX
-	JLE     done110
-	CMPB    72(CX), $0x00
-	JEQ     loaded111
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-
-loaded111:
-	CMPB    73(CX), $0x00
-	JEQ     loaded112
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
-
-loaded112:
-	CMPB      273(CX), $0x00
-	JNE       kind114
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
-	JMP       done113
-
-kind114:
-	VPMOVZXWD (DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VMOVAPS   Y6, Y6
-	VMOVAPS   Y7, Y7
-	JMP       done113
-
-done113:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal116
-	VDIVPS Y0, Y6, Y6
-	VDIVPS Y1, Y7, Y7
-	JMP    divided117
-
-reciprocal116:
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y0, Y8, Y8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS all32_3f800000<>+0(SB), Y8
-	VDIVPS  Y1, Y8, Y8
-	VMULPS  Y8, Y7, Y7
-
-divided117:
-	VCMPPS    $0x07, Y6, Y6, Y8
-	VCMPPS    $0x07, Y7, Y7, Y9
-	VANDPS    Y6, Y8, Y6
-	VANDPS    Y7, Y9, Y7
-	VROUNDPS  $0x08, Y6, Y6
-	VROUNDPS  $0x08, Y7, Y7
-	VADDPS    Y2, Y6, Y6
-	VADDPS    Y3, Y7, Y7
-	VMINPS    Y5, Y6, Y6
-	VMINPS    Y5, Y7, Y7
-	VMAXPS    Y4, Y6, Y6
-	VMAXPS    Y4, Y7, Y7
-	VCVTPS2DQ Y6, Y8
-	VCVTPS2DQ Y7, Y9
-	VMOVUPS   all32_4f000000<>+0(SB), Y10
-	VCMPPS    $0x1d, Y10, Y6, Y6
-	VCMPPS    $0x1d, Y10, Y7, Y7
-	VPXOR     Y6, Y8, Y8
-	VPXOR     Y7, Y9, Y9
-	CMPB      76(CX), $0x00
-	JNE       around118
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	JMP       stored119
-
-around118:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-
-stored119:
-	ADDQ $+32, DX
-	ADDQ $+64, BX
-	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
-	SUBQ $0x00000010, AX
-	JMP  some109
-
-done110:
-	DECQ 264(CX)
-	JLE  last
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	MOVQ 24(CX), SI
-	MOVQ 32(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  row
-
-last:
-	VZEROUPPER
-	RET
-
-// func quantizeAVX2F32F32(n int, call *kernelCall)
-// Requires: AVX, FMA3, MMX+
-TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $64-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	MOVQ         88(CX), R8
-	TESTQ        R8, R8
-	JEQ          one1
-	MOVQ         112(CX), SI
-	VBROADCASTSS 56(CX), Y0
-	VBROADCASTSS 64(CX), Y1
-	CMPB         78(CX), $0x00
-	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPB         77(CX), $0x00
-	JEQ          divide3
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near4
-	TESTQ        $0x0000000f, AX
-	JNE          other2
-
-near4:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run5:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 1024(SI), Y4
-	VBROADCASTSS 2048(SI), Y0
-	VBROADCASTSS 2560(SI), Y1
-	VBROADCASTSS 3072(SI), Y2
-	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
-	JNE          keep8
-
-kept9:
-	XORQ R11, R11
-
-step6:
-	LEAQ        (DX)(R9*1), R12
-	PREFETCHT1  (R12)(R11*4)
-	VMOVUPS     (DX)(R11*4), Y5
-	VMOVUPS     32(DX)(R11*4), Y6
-	VMINPS      Y5, Y1, Y5
-	VMAXPS      Y5, Y0, Y5
-	VMULPS      Y3, Y5, Y7
-	VFMADD231PS Y2, Y5, Y7
-	VMINPS      Y6, Y1, Y6
-	VMAXPS      Y6, Y0, Y6
-	VMULPS      Y3, Y6, Y5
-	VFMADD231PS Y2, Y6, Y5
-	VCMPPS      $0x07, Y7, Y7, Y6
-	VCMPPS      $0x07, Y5, Y5, Y8
-	VANDPS      Y7, Y6, Y6
-	VANDPS      Y5, Y8, Y5
-	VROUNDPS    $0x08, Y6, Y6
-	VROUNDPS    $0x08, Y5, Y5
-	VADDPS      Y4, Y6, Y6
-	VADDPS      Y4, Y5, Y5
-	CMPB        76(CX), $0x00
-	JNE         around10
-	VMOVDQU     Y6, (BX)(R11*4)
-	VMOVDQU     Y5, 32(BX)(R11*4)
-
-stored11:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step6
-	CMPQ R11, AX
-	JEQ  done7
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends12
-
-end13:
-	JMP step6
-
-done7:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
-	VZEROUPPER
-	RET
-
-keep8:
-	VMOVDQU (DX)(DI*4), Y5
-	VMOVDQU Y5, (SP)
-	VMOVDQU 32(DX)(DI*4), Y5
-	VMOVDQU Y5, 32(SP)
-	JMP     kept9
-
-around10:
-	VMOVNTDQ Y6, (BX)(R11*4)
-	VMOVNTDQ Y5, 32(BX)(R11*4)
-	JMP      stored11
-
-ends12:
-	IMUL3Q $-4, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end13
-
-divide3:
-	CMPQ  AX, $0x00000010
-	JLT   other2
-	CMPB  76(CX), $0x00
-	JEQ   near14
-	TESTQ $0x0000000f, AX
-	JNE   other2
-
-near14:
-	LEAQ -16(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run15:
-	VBROADCASTSS (SI), Y2
-	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
-	JNE          keep18
-
-kept19:
-	XORQ R11, R11
-
-step16:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*4)
-	VMOVUPS    (DX)(R11*4), Y4
-	VMOVUPS    32(DX)(R11*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal20
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
-
-divided21:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around22
-	VMOVDQU  Y4, (BX)(R11*4)
-	VMOVDQU  Y5, 32(BX)(R11*4)
-
-stored23:
-	ADDQ $0x00000010, R11
-	CMPQ R11, DI
-	JLE  step16
-	CMPQ R11, AX
-	JEQ  done17
-	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends24
-
-end25:
-	JMP step16
-
-done17:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run15
-	VZEROUPPER
-	RET
-
-keep18:
-	VMOVDQU (DX)(DI*4), Y4
-	VMOVDQU Y4, (SP)
-	VMOVDQU 32(DX)(DI*4), Y4
-	VMOVDQU Y4, 32(SP)
-	JMP     kept19
-
-reciprocal20:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-	JMP     divided21
-
-around22:
-	VMOVNTDQ Y4, (BX)(R11*4)
-	VMOVNTDQ Y5, 32(BX)(R11*4)
-	JMP      stored23
-
-ends24:
-	IMUL3Q $-4, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end25
-
-other2:
-step26:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned28
-	CMPQ  AX, $0x00000040
-	JLT   aligned28
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x02, DI
-	TESTQ DI, DI
-	JEQ   aligned28
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand30:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal31
-	VDIVPS       Y2, Y4, Y4
-	VDIVPS       Y2, Y5, Y2
-	JMP          divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y2
-
-divided32:
-	VCMPPS   $0x07, Y4, Y4, Y5
-	VCMPPS   $0x07, Y2, Y2, Y6
-	VANDPS   Y4, Y5, Y4
-	VANDPS   Y2, Y6, Y2
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y2, Y2
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y2, Y2
-	VMINPS   Y1, Y4, Y3
-	VMINPS   Y1, Y2, Y2
-	VMAXPS   Y0, Y3, Y3
-	VMAXPS   Y0, Y2, Y2
-	CMPB     78(CX), $0x00
-	JNE      near33
-	CMPB     76(CX), $0x00
-	JNE      around34
-
-near33:
-	VMOVDQU Y3, (BX)
-	VMOVDQU Y2, 32(BX)
-	JMP     stored35
-
-around34:
-	VMOVNTDQ Y3, (BX)
-	VMOVNTDQ Y2, 32(BX)
-
-stored35:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand30
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*4), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*4), BX
-
-aligned28:
-	CMPB 77(CX), $0x00
-	JEQ  divide36
-
-turn37:
-	CMPQ AX, 104(CX)
-	JLT  turns39
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand40:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y6
-	VBROADCASTSS 2048(R10), Y2
-	VBROADCASTSS 2560(R10), Y3
-	VBROADCASTSS 3072(R10), Y4
-	VBROADCASTSS 3584(R10), Y5
-	MOVQ         104(CX), DI
-
-block38:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near41
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near41:
-	XORQ R11, R11
-
-group42:
-	VMOVUPS     (DX)(R11*4), Y7
-	VMOVUPS     32(DX)(R11*4), Y8
-	VMINPS      Y7, Y3, Y7
-	VMAXPS      Y7, Y2, Y7
-	VMULPS      Y5, Y7, Y9
-	VFMADD231PS Y4, Y7, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y7
-	VFMADD231PS Y4, Y8, Y7
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y7, Y7, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y7, Y10, Y7
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y7, Y7
-	VADDPS      Y6, Y8, Y8
-	VADDPS      Y6, Y7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around43
-	VMOVDQU     Y8, (BX)(R11*4)
-	VMOVDQU     Y7, 32(BX)(R11*4)
-	JMP         stored44
-
-around43:
-	VMOVNTDQ Y8, (BX)(R11*4)
-	VMOVNTDQ Y7, 32(BX)(R11*4)
-
-stored44:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group42
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block38
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand40
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn37
-
-turns39:
-divide36:
-turn45:
-	CMPQ AX, 104(CX)
-	JLT  turns47
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
-
-strand48:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         104(CX), DI
-
-block46:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near49
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 128(DX)(R11*1)
-	PREFETCHT1 192(DX)(R11*1)
-
-near49:
-	XORQ R11, R11
-
-group50:
-	VMOVUPS (DX)(R11*4), Y4
-	VMOVUPS 32(DX)(R11*4), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal51
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided52
-
-reciprocal51:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided52:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around53
-	VMOVDQU  Y4, (BX)(R11*4)
-	VMOVDQU  Y5, 32(BX)(R11*4)
-	JMP      stored54
-
-around53:
-	VMOVNTDQ Y4, (BX)(R11*4)
-	VMOVNTDQ Y5, 32(BX)(R11*4)
-
-stored54:
-	ADDQ $0x00000010, R11
-	CMPQ R11, $0x00000040
-	JNE  group50
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	SUBQ $0x00000040, DI
-	JNE  block46
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000004, R10
-	DECQ R9
-	JNE  strand48
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 104(CX), AX
-	JMP  turn45
-
-turns47:
-	TESTQ AX, AX
-	JEQ   none55
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
-
-strand56:
-	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 1024(R10), Y3
-	MOVQ         AX, DI
-
-some57:
-	TESTQ DI, DI
-	JLE   done58
-	CMPQ  DI, $0x00000010
-	JGE   whole59
-	SUBQ  $0x00000010, DI
-	LEAQ  (DX)(DI*4), DX
-	LEAQ  (BX)(DI*4), BX
-	MOVQ  $0x00000010, DI
-
-whole59:
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near60
-	PREFETCHT1 (DX)(R11*1)
-
-near60:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal61
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided62
-
-reciprocal61:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided62:
-	VCMPPS   $0x07, Y4, Y4, Y6
-	VCMPPS   $0x07, Y5, Y5, Y7
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VMINPS   Y1, Y4, Y4
-	VMINPS   Y1, Y5, Y5
-	VMAXPS   Y0, Y4, Y4
-	VMAXPS   Y0, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near63
-	CMPB     76(CX), $0x00
-	JNE      around64
-
-near63:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored65
-
-around64:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-
-stored65:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	SUBQ $0x00000010, DI
-	JMP  some57
-
-done58:
-	IMUL3Q $0x04, AX, DI
-	ADDQ   128(CX), DX
-	SUBQ   DI, DX
-	IMUL3Q $0x04, AX, DI
-	ADDQ   192(CX), BX
-	SUBQ   DI, BX
-	ADDQ   136(CX), DX
-	ADDQ   200(CX), BX
-	ADDQ   $0x00000004, R10
-	DECQ   R9
-	JNE    strand56
-	SUBQ   144(CX), DX
-	SUBQ   208(CX), BX
-
-none55:
-	DECQ R8
-	JEQ  steps27
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 248(CX), BX
-	ADDQ 216(CX), BX
-	ADDQ 120(CX), SI
-	MOVQ n+0(FP), AX
-	JMP  step26
-
-steps27:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS 56(CX), Y4
-	VBROADCASTSS 64(CX), Y5
-
-row:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 248(CX)
-	CMPQ         AX, $0x00000200
-	JLT          divide67
-	CMPB         72(CX), $0x00
-	JNE          divide67
-	CMPB         73(CX), $0x00
-	JNE          divide67
-	CMPB         75(CX), $0x00
-	JNE          divide67
-	MOVL         (SI), R8
-	SUBL         $0x21800000, R8
-	CMPL         R8, $0x3c000000
-	JHI          divide67
-	MOVL         56(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide67
-	MOVL         64(CX), R8
-	ANDL         $0x7fffffff, R8
-	CMPL         R8, $0x44000000
-	JHI          divide67
-	VMINPS       Y5, Y2, Y6
-	VMINPS       Y5, Y3, Y7
-	VMAXPS       Y4, Y6, Y6
-	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R8
-	CMPL         R8, (DI)
-	JNE          divide67
-	VMOVUPS      all32_3f800000<>+0(SB), Y9
-	VDIVPS       Y0, Y9, Y8
-	VFNMADD231PS Y0, Y8, Y9
-	VDIVPS       Y0, Y9, Y9
-	VSUBPS       Y2, Y4, Y6
-	VMULPS       Y0, Y6, Y6
-	VSUBPS       Y2, Y5, Y7
-	VMULPS       Y0, Y7, Y7
-
-block68:
-	CMPQ       AX, $0x00000010
-	JLT        blocks69
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near70
-	PREFETCHT1 (DX)(R8*1)
-
-near70:
-	VMOVUPS     (DX), Y10
-	VMOVUPS     32(DX), Y11
-	VMINPS      Y10, Y7, Y10
-	VMAXPS      Y10, Y6, Y10
-	VMULPS      Y9, Y10, Y12
-	VFMADD231PS Y8, Y10, Y12
-	VMINPS      Y11, Y7, Y11
-	VMAXPS      Y11, Y6, Y11
-	VMULPS      Y9, Y11, Y10
-	VFMADD231PS Y8, Y11, Y10
-	VCMPPS      $0x07, Y12, Y12, Y11
-	VCMPPS      $0x07, Y10, Y10, Y13
-	VANDPS      Y12, Y11, Y11
-	VANDPS      Y10, Y13, Y10
-	VROUNDPS    $0x08, Y11, Y11
-	VROUNDPS    $0x08, Y10, Y10
-	VADDPS      Y2, Y11, Y11
-	VADDPS      Y3, Y10, Y10
-	CMPB        76(CX), $0x00
-	JNE         around71
-	VMOVDQU     Y11, (BX)
-	VMOVDQU     Y10, 32(BX)
-	JMP         stored72
-
-around71:
-	VMOVNTDQ Y11, (BX)
-	VMOVNTDQ Y10, 32(BX)
-
-stored72:
+stored91:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block68
+	JMP  block87
 
-blocks69:
-divide67:
-block73:
+blocks88:
+divide86:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks74
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near75
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near75:
+near94:
 	XORQ R8, R8
 
-group76:
+group95:
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded96
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded77:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded97
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded78:
+loaded97:
 	VMOVUPS (DX)(R8*4), Y6
 	VMOVUPS 32(DX)(R8*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal79
+	JNE     reciprocal98
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided80
+	JMP     divided99
 
-reciprocal79:
+reciprocal98:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17239,65 +13735,72 @@ reciprocal79:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided80:
-	VCMPPS   $0x07, Y6, Y6, Y8
-	VCMPPS   $0x07, Y7, Y7, Y9
-	VANDPS   Y6, Y8, Y6
-	VANDPS   Y7, Y9, Y7
-	VROUNDPS $0x08, Y6, Y6
-	VROUNDPS $0x08, Y7, Y7
-	VADDPS   Y2, Y6, Y6
-	VADDPS   Y3, Y7, Y7
-	VMINPS   Y5, Y6, Y6
-	VMINPS   Y5, Y7, Y7
-	VMAXPS   Y4, Y6, Y6
-	VMAXPS   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around81
-	VMOVDQU  Y6, (BX)(R8*4)
-	VMOVDQU  Y7, 32(BX)(R8*4)
-	JMP      stored82
+divided99:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around100
+	VMOVDQU   Y8, (BX)(R8*4)
+	VMOVDQU   Y9, 32(BX)(R8*4)
+	JMP       stored101
 
-around81:
-	VMOVNTDQ Y6, (BX)(R8*4)
-	VMOVNTDQ Y7, 32(BX)(R8*4)
+around100:
+	VMOVNTDQ Y8, (BX)(R8*4)
+	VMOVNTDQ Y9, 32(BX)(R8*4)
 
-stored82:
+stored101:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group76
+	JNE  group95
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block73
+	JMP  block92
 
-blocks74:
-some83:
+blocks93:
+some102:
 	TESTQ   AX, AX
-	JLE     done84
+	JLE     done103
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded104
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded85:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded105
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded86:
+loaded105:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal87
+	JNE     reciprocal106
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided88
+	JMP     divided107
 
-reciprocal87:
+reciprocal106:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -17305,38 +13808,45 @@ reciprocal87:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided88:
-	VCMPPS   $0x07, Y6, Y6, Y8
-	VCMPPS   $0x07, Y7, Y7, Y9
-	VANDPS   Y6, Y8, Y6
-	VANDPS   Y7, Y9, Y7
-	VROUNDPS $0x08, Y6, Y6
-	VROUNDPS $0x08, Y7, Y7
-	VADDPS   Y2, Y6, Y6
-	VADDPS   Y3, Y7, Y7
-	VMINPS   Y5, Y6, Y6
-	VMINPS   Y5, Y7, Y7
-	VMAXPS   Y4, Y6, Y6
-	VMAXPS   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around89
-	VMOVDQU  Y6, (BX)
-	VMOVDQU  Y7, 32(BX)
-	JMP      stored90
+divided107:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around108
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored109
 
-around89:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around108:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
 
-stored90:
+stored109:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some83
+	JMP  some102
 
-done84:
+done103:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17352,9 +13862,9 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2F64F64(n int, call *kernelCall)
+// func quantizeAVX2F64I16(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $64-16
+TEXT ·quantizeAVX2F64I16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -17374,209 +13884,123 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $64-16
 	CMPQ         AX, $0x00000008
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near3
+	JEQ          near4
 	TESTQ        $0x00000007, AX
 	JNE          other2
 
-near3:
+near4:
 	LEAQ -8(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run4:
+run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
-	CMPB         274(CX), $0x00
-	JNE          keep7
+	XORQ         R11, R11
 
-kept8:
-	XORQ R11, R11
+step6:
+	TESTQ R9, R9
+	JNE   some8
 
-step5:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*8)
-	VMOVUPD    (DX)(R11*8), Y4
-	VMOVUPD    32(DX)(R11*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal9
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
+asked9:
+	VMOVUPD (DX)(R11*8), Y4
+	VMOVUPD 32(DX)(R11*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal10
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
 
-divided10:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around11
-	VMOVDQU  Y4, (BX)(R11*8)
-	VMOVDQU  Y5, 32(BX)(R11*8)
+divided11:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       76(CX), $0x00
+	JNE        around12
+	VMOVDQU    X4, (BX)(R11*2)
 
-stored12:
+stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
-	JLE  step5
+	JLE  step6
 	CMPQ R11, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
-	JNE  ends13
+	JMP  step6
 
-end14:
-	JMP step5
-
-done6:
+done7:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000008, SI
 	DECQ R8
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
-	VMOVDQU (DX)(DI*8), Y4
-	VMOVDQU Y4, (SP)
-	VMOVDQU 32(DX)(DI*8), Y4
-	VMOVDQU Y4, 32(SP)
-	JMP     kept8
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked9
 
-reciprocal9:
+reciprocal10:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
-	JMP     divided10
+	JMP     divided11
 
-around11:
-	VMOVNTDQ Y4, (BX)(R11*8)
-	VMOVNTDQ Y5, 32(BX)(R11*8)
-	JMP      stored12
-
-ends13:
-	IMUL3Q $-8, DI, R12
-	LEAQ   (SP), DX
-	ADDQ   R12, DX
-	JMP    end14
+around12:
+	VMOVNTDQ X4, (BX)(R11*2)
+	JMP      stored13
 
 other2:
-step15:
-	MOVQ  DX, 232(CX)
-	MOVQ  BX, 248(CX)
-	CMPB  78(CX), $0x00
-	JEQ   aligned17
-	CMPQ  AX, $0x00000008
-	JLT   aligned17
-	MOVQ  BX, DI
-	NEGQ  DI
-	ANDQ  $0x3f, DI
-	SHRQ  $0x03, DI
-	TESTQ DI, DI
-	JEQ   aligned17
-	SUBQ  DI, AX
-	MOVQ  96(CX), R9
-	MOVQ  SI, R10
+step14:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 
-strand19:
-	VBROADCASTSD (R10), Y2
-	VBROADCASTSD 1024(R10), Y3
-	VMOVUPD      (DX), Y4
-	VMOVUPD      32(DX), Y5
-	CMPB         75(CX), $0x00
-	JNE          reciprocal20
-	VDIVPD       Y2, Y4, Y4
-	VDIVPD       Y2, Y5, Y2
-	JMP          divided21
-
-reciprocal20:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y2
-
-divided21:
-	VCMPPD   $0x07, Y4, Y4, Y5
-	VCMPPD   $0x07, Y2, Y2, Y6
-	VANDPD   Y4, Y5, Y4
-	VANDPD   Y2, Y6, Y2
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y2, Y2
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y2, Y2
-	VMINPD   Y1, Y4, Y3
-	VMINPD   Y1, Y2, Y2
-	VMAXPD   Y0, Y3, Y3
-	VMAXPD   Y0, Y2, Y2
-	CMPB     78(CX), $0x00
-	JNE      near22
-	CMPB     76(CX), $0x00
-	JNE      around23
-
-near22:
-	VMOVDQU Y3, (BX)
-	VMOVDQU Y2, 32(BX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y3, (BX)
-	VMOVNTDQ Y2, 32(BX)
-
-stored24:
-	ADDQ 128(CX), DX
-	ADDQ 192(CX), BX
-	ADDQ 136(CX), DX
-	ADDQ 200(CX), BX
-	ADDQ $0x00000008, R10
-	DECQ R9
-	JNE  strand19
-	SUBQ 144(CX), DX
-	SUBQ 208(CX), BX
-	SUBQ 128(CX), DX
-	LEAQ (DX)(DI*8), DX
-	SUBQ 192(CX), BX
-	LEAQ (BX)(DI*8), BX
-
-aligned17:
-turn25:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns27
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand28:
+strand21:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block26:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 
-near29:
+near22:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal23
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
+	JMP     divided24
 
-reciprocal30:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -17584,81 +14008,84 @@ reciprocal30:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided31:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around32
-	VMOVDQU  Y4, (BX)
-	VMOVDQU  Y5, 32(BX)
-	JMP      stored33
+divided24:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       76(CX), $0x00
+	JNE        around25
+	VMOVDQU    X4, (BX)
+	JMP        stored26
 
-around32:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around25:
+	VMOVNTDQ X4, (BX)
 
-stored33:
+stored26:
 	ADDQ $+64, DX
-	ADDQ $+64, BX
+	ADDQ $+16, BX
 	SUBQ $0x00000008, DI
-	JNE  block26
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R10
 	DECQ R9
-	JNE  strand28
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn25
+	JMP  turn18
 
-turns27:
+turns20:
 	TESTQ AX, AX
-	JEQ   none34
+	JEQ   none27
 	MOVQ  96(CX), R9
 	MOVQ  SI, R10
 
-strand35:
+strand28:
 	VBROADCASTSD (R10), Y2
 	VBROADCASTSD 1024(R10), Y3
 	MOVQ         AX, DI
 
-some36:
+some29:
 	TESTQ DI, DI
-	JLE   done37
+	JLE   done30
 	CMPQ  DI, $0x00000008
-	JGE   whole38
+	JGE   whole31
 	SUBQ  $0x00000008, DI
 	LEAQ  (DX)(DI*8), DX
-	LEAQ  (BX)(DI*8), BX
+	LEAQ  (BX)(DI*2), BX
 	MOVQ  $0x00000008, DI
 
-whole38:
+whole31:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near39
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 
-near39:
+near32:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal33
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided41
+	JMP     divided34
 
-reciprocal40:
+reciprocal33:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -17666,66 +14093,69 @@ reciprocal40:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided41:
-	VCMPPD   $0x07, Y4, Y4, Y6
-	VCMPPD   $0x07, Y5, Y5, Y7
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VMINPD   Y1, Y4, Y4
-	VMINPD   Y1, Y5, Y5
-	VMAXPD   Y0, Y4, Y4
-	VMAXPD   Y0, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near42
-	CMPB     76(CX), $0x00
-	JNE      around43
+divided34:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	VPAND      all32_ffff<>+0(SB), X4, X4
+	VPAND      all32_ffff<>+0(SB), X5, X5
+	VPACKUSDW  X5, X4, X4
+	CMPB       78(CX), $0x00
+	JNE        near35
+	CMPB       76(CX), $0x00
+	JNE        around36
 
-near42:
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored44
+near35:
+	VMOVDQU X4, (BX)
+	JMP     stored37
 
-around43:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around36:
+	VMOVNTDQ X4, (BX)
 
-stored44:
+stored37:
 	ADDQ $+64, DX
-	ADDQ $+64, BX
+	ADDQ $+16, BX
 	SUBQ $0x00000008, DI
-	JMP  some36
+	JMP  some29
 
-done37:
+done30:
 	IMUL3Q $0x08, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
-	IMUL3Q $0x08, AX, DI
+	IMUL3Q $0x02, AX, DI
 	ADDQ   192(CX), BX
 	SUBQ   DI, BX
 	ADDQ   136(CX), DX
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000008, R10
 	DECQ   R9
-	JNE    strand35
+	JNE    strand28
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none34:
+none27:
 	DECQ R8
-	JEQ  steps16
+	JEQ  steps15
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step15
+	JMP  step14
 
-steps16:
+steps15:
 	VZEROUPPER
 	RET
 
@@ -17741,42 +14171,42 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block46:
+block39:
 	CMPQ       AX, $0x00000020
-	JLT        blocks47
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near48:
+near41:
 	XORQ R8, R8
 
-group49:
+group42:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded43
 	VMOVUPD (SI)(R8*8), Y0
 	VMOVUPD 32(SI)(R8*8), Y1
 
-loaded50:
+loaded43:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded44
 	VMOVUPD (DI)(R8*8), Y2
 	VMOVUPD 32(DI)(R8*8), Y3
 
-loaded51:
+loaded44:
 	VMOVUPD (DX)(R8*8), Y6
 	VMOVUPD 32(DX)(R8*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal45
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided53
+	JMP     divided46
 
-reciprocal52:
+reciprocal45:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -17784,65 +14214,68 @@ reciprocal52:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided53:
-	VCMPPD   $0x07, Y6, Y6, Y8
-	VCMPPD   $0x07, Y7, Y7, Y9
-	VANDPD   Y6, Y8, Y6
-	VANDPD   Y7, Y9, Y7
-	VROUNDPD $0x08, Y6, Y6
-	VROUNDPD $0x08, Y7, Y7
-	VADDPD   Y2, Y6, Y6
-	VADDPD   Y3, Y7, Y7
-	VMINPD   Y5, Y6, Y6
-	VMINPD   Y5, Y7, Y7
-	VMAXPD   Y4, Y6, Y6
-	VMAXPD   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around54
-	VMOVDQU  Y6, (BX)(R8*8)
-	VMOVDQU  Y7, 32(BX)(R8*8)
-	JMP      stored55
+divided46:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around47
+	VMOVDQU    X6, (BX)(R8*2)
+	JMP        stored48
 
-around54:
-	VMOVNTDQ Y6, (BX)(R8*8)
-	VMOVNTDQ Y7, 32(BX)(R8*8)
+around47:
+	VMOVNTDQ X6, (BX)(R8*2)
 
-stored55:
+stored48:
 	ADDQ $0x00000008, R8
 	CMPQ R8, $0x00000020
-	JNE  group49
+	JNE  group42
 	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block46
+	JMP  block39
 
-blocks47:
-some56:
+blocks40:
+some49:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done50
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded51
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded58:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded52
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded59:
+loaded52:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal53
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided61
+	JMP     divided54
 
-reciprocal60:
+reciprocal53:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -17850,38 +14283,41 @@ reciprocal60:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided61:
-	VCMPPD   $0x07, Y6, Y6, Y8
-	VCMPPD   $0x07, Y7, Y7, Y9
-	VANDPD   Y6, Y8, Y6
-	VANDPD   Y7, Y9, Y7
-	VROUNDPD $0x08, Y6, Y6
-	VROUNDPD $0x08, Y7, Y7
-	VADDPD   Y2, Y6, Y6
-	VADDPD   Y3, Y7, Y7
-	VMINPD   Y5, Y6, Y6
-	VMINPD   Y5, Y7, Y7
-	VMAXPD   Y4, Y6, Y6
-	VMAXPD   Y4, Y7, Y7
-	CMPB     76(CX), $0x00
-	JNE      around62
-	VMOVDQU  Y6, (BX)
-	VMOVDQU  Y7, 32(BX)
-	JMP      stored63
+divided54:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	VPAND      all32_ffff<>+0(SB), X6, X6
+	VPAND      all32_ffff<>+0(SB), X7, X7
+	VPACKUSDW  X7, X6, X6
+	CMPB       76(CX), $0x00
+	JNE        around55
+	VMOVDQU    X6, (BX)
+	JMP        stored56
 
-around62:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around55:
+	VMOVNTDQ X6, (BX)
 
-stored63:
+stored56:
 	ADDQ $+64, DX
-	ADDQ $+64, BX
+	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  some56
+	JMP  some49
 
-done57:
+done50:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -17897,9 +14333,475 @@ last:
 	VZEROUPPER
 	RET
 
-// func quantizeAVX2H16H16(n int, call *kernelCall)
+// func quantizeAVX2F64I32(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64I32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPQ         AX, $0x00000008
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near4
+	TESTQ        $0x00000007, AX
+	JNE          other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	XORQ         R11, R11
+
+step6:
+	TESTQ R9, R9
+	JNE   some8
+
+asked9:
+	VMOVUPD (DX)(R11*8), Y4
+	VMOVUPD 32(DX)(R11*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal10
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+
+divided11:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       76(CX), $0x00
+	JNE        around12
+	VMOVDQU    X4, (BX)(R11*4)
+	VMOVDQU    X5, 16(BX)(R11*4)
+
+stored13:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	JMP  step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+some8:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked9
+
+reciprocal10:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided11
+
+around12:
+	VMOVNTDQ X4, (BX)(R11*4)
+	VMOVNTDQ X5, 16(BX)(R11*4)
+	JMP      stored13
+
+other2:
+step14:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+turn18:
+	CMPQ AX, 104(CX)
+	JLT  turns20
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand21:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+
+near22:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal23
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided24
+
+reciprocal23:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided24:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       76(CX), $0x00
+	JNE        around25
+	VMOVDQU    X4, (BX)
+	VMOVDQU    X5, 16(BX)
+	JMP        stored26
+
+around25:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored26:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JNE  block19
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand21
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn18
+
+turns20:
+	TESTQ AX, AX
+	JEQ   none27
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand28:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some29:
+	TESTQ DI, DI
+	JLE   done30
+	CMPQ  DI, $0x00000008
+	JGE   whole31
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000008, DI
+
+whole31:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near32
+	PREFETCHT1 (DX)(R11*1)
+
+near32:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided34
+
+reciprocal33:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided34:
+	VCMPPD     $0x07, Y4, Y4, Y6
+	VCMPPD     $0x07, Y5, Y5, Y7
+	VANDPD     Y4, Y6, Y4
+	VANDPD     Y5, Y7, Y5
+	VROUNDPD   $0x08, Y4, Y4
+	VROUNDPD   $0x08, Y5, Y5
+	VADDPD     Y3, Y4, Y4
+	VADDPD     Y3, Y5, Y5
+	VMINPD     Y1, Y4, Y4
+	VMINPD     Y1, Y5, Y5
+	VMAXPD     Y0, Y4, Y4
+	VMAXPD     Y0, Y5, Y5
+	VCVTPD2DQY Y4, X4
+	VCVTPD2DQY Y5, X5
+	CMPB       78(CX), $0x00
+	JNE        near35
+	CMPB       76(CX), $0x00
+	JNE        around36
+
+near35:
+	VMOVDQU X4, (BX)
+	VMOVDQU X5, 16(BX)
+	JMP     stored37
+
+around36:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored37:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000008, DI
+	JMP  some29
+
+done30:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand28
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none27:
+	DECQ R8
+	JEQ  steps15
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step14
+
+steps15:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block39:
+	CMPQ       AX, $0x00000020
+	JLT        blocks40
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near41
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near41:
+	XORQ R8, R8
+
+group42:
+	CMPB    72(CX), $0x00
+	JEQ     loaded43
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded43:
+	CMPB    73(CX), $0x00
+	JEQ     loaded44
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded44:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal45
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided46
+
+reciprocal45:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided46:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around47
+	VMOVDQU    X6, (BX)(R8*4)
+	VMOVDQU    X7, 16(BX)(R8*4)
+	JMP        stored48
+
+around47:
+	VMOVNTDQ X6, (BX)(R8*4)
+	VMOVNTDQ X7, 16(BX)(R8*4)
+
+stored48:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group42
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block39
+
+blocks40:
+some49:
+	TESTQ   AX, AX
+	JLE     done50
+	CMPB    72(CX), $0x00
+	JEQ     loaded51
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded51:
+	CMPB    73(CX), $0x00
+	JEQ     loaded52
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded52:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal53
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided54
+
+reciprocal53:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided54:
+	VCMPPD     $0x07, Y6, Y6, Y8
+	VCMPPD     $0x07, Y7, Y7, Y9
+	VANDPD     Y6, Y8, Y6
+	VANDPD     Y7, Y9, Y7
+	VROUNDPD   $0x08, Y6, Y6
+	VROUNDPD   $0x08, Y7, Y7
+	VADDPD     Y2, Y6, Y6
+	VADDPD     Y3, Y7, Y7
+	VMINPD     Y5, Y6, Y6
+	VMINPD     Y5, Y7, Y7
+	VMAXPD     Y4, Y6, Y6
+	VMAXPD     Y4, Y7, Y7
+	VCVTPD2DQY Y6, X6
+	VCVTPD2DQY Y7, X7
+	CMPB       76(CX), $0x00
+	JNE        around55
+	VMOVDQU    X6, (BX)
+	VMOVDQU    X7, 16(BX)
+	JMP        stored56
+
+around55:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
+
+stored56:
+	ADDQ $+64, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some49
+
+done50:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2H16I16(n int, call *kernelCall)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $32-16
+TEXT ·quantizeAVX2H16I16(SB), NOSPLIT, $32-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -17917,20 +14819,20 @@ TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $32-16
 	CMPQ         96(CX), $0x01
 	JNE          other2
 	CMPB         77(CX), $0x00
-	JEQ          divide3
+	JEQ          divide4
 	CMPQ         AX, $0x00000010
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near4
+	JEQ          near5
 	TESTQ        $0x0000000f, AX
 	JNE          other2
 
-near4:
+near5:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run5:
+run6:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y4
 	VBROADCASTSS 2048(SI), Y0
@@ -17938,30 +14840,32 @@ run5:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep8
+	JNE          keep9
 
-kept9:
+kept10:
 	XORQ R11, R11
 
-step6:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind11
-	VCVTPH2PS  (DX)(R11*2), Y5
-	VCVTPH2PS  16(DX)(R11*2), Y6
-	JMP        done10
+step7:
+	TESTQ R9, R9
+	JNE   some11
 
-kind11:
+asked12:
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done13
+
+kind14:
 	VPMOVZXWD (DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VPMOVZXWD 16(DX)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VMOVAPS   Y5, Y5
 	VMOVAPS   Y6, Y6
-	JMP       done10
+	JMP       done13
 
-done10:
+done13:
 	VMINPS      Y5, Y1, Y5
 	VMAXPS      Y5, Y0, Y5
 	VMULPS      Y3, Y5, Y7
@@ -17978,115 +14882,91 @@ done10:
 	VROUNDPS    $0x08, Y5, Y5
 	VADDPS      Y4, Y6, Y6
 	VADDPS      Y4, Y5, Y5
-	CMPB        273(CX), $0x00
-	JNE         kind14
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y5, X5
+	VCVTPS2DQ   Y6, Y6
+	VCVTPS2DQ   Y5, Y5
+	VPAND       all32_ffff<>+0(SB), Y6, Y6
+	VPAND       all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW   Y5, Y6, Y5
+	VPERMQ      $0xd8, Y5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around15
-	VMOVDQU     X6, (BX)(R11*2)
-	VMOVDQU     X5, 16(BX)(R11*2)
+	JNE         around16
+	VMOVDQU     Y5, (BX)(R11*2)
 
-stored16:
-	JMP done13
-
-kind14:
-	VPSRLD    $0x10, Y6, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y6, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y5, Y8
-	VPAND     all32_1<>+0(SB), Y8, Y8
-	VPADDD    Y5, Y8, Y8
-	VPADDD    all32_7fff<>+0(SB), Y8, Y8
-	VCMPPS    $0x03, Y6, Y6, Y6
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y7, Y7
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y8, Y8
-	VPSRLD    $0x10, Y7, Y5
-	VPSRLD    $0x10, Y8, Y6
-	VPACKUSDW Y6, Y5, Y5
-	VPERMQ    $0xd8, Y5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around18
-	VMOVDQU   Y5, (BX)(R11*2)
-
-stored19:
-	JMP done13
-
-done13:
+stored17:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step6
+	JLE  step7
 	CMPQ R11, AX
-	JEQ  done7
+	JEQ  done8
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends20
+	JNE  ends18
 
-end21:
-	JMP step6
+end19:
+	JMP step7
 
-done7:
+done8:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run5
+	JNE  run6
 	VZEROUPPER
 	RET
 
-keep8:
+keep9:
 	VMOVDQU (DX)(DI*2), Y5
 	VMOVDQU Y5, (SP)
-	JMP     kept9
+	JMP     kept10
 
-around15:
-	VMOVNTDQ X6, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-	JMP      stored16
+some11:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked12
 
-around18:
+around16:
 	VMOVNTDQ Y5, (BX)(R11*2)
-	JMP      stored19
+	JMP      stored17
 
-ends20:
+ends18:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end21
+	JMP    end19
 
-divide3:
+divide4:
 	CMPQ  AX, $0x00000010
 	JLT   other2
 	CMPB  76(CX), $0x00
-	JEQ   near22
+	JEQ   near20
 	TESTQ $0x0000000f, AX
 	JNE   other2
 
-near22:
+near20:
 	LEAQ -16(AX), DI
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run23:
+run21:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep26
+	JNE          keep24
 
-kept27:
+kept25:
 	XORQ R11, R11
 
-step24:
-	LEAQ       (DX)(R9*1), R12
-	PREFETCHT1 (R12)(R11*2)
-	CMPB       273(CX), $0x00
-	JNE        kind29
-	VCVTPH2PS  (DX)(R11*2), Y4
-	VCVTPH2PS  16(DX)(R11*2), Y5
-	JMP        done28
+step22:
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done28
 
 kind29:
 	VPMOVZXWD (DX)(R11*2), Y4
@@ -18116,69 +14996,48 @@ divided32:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind34
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around35
-	VMOVDQU   X4, (BX)(R11*2)
-	VMOVDQU   X5, 16(BX)(R11*2)
-
-stored36:
-	JMP done33
-
-kind34:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around33
 	VMOVDQU   Y4, (BX)(R11*2)
 
-stored39:
-	JMP done33
-
-done33:
+stored34:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
-	JLE  step24
+	JLE  step22
 	CMPQ R11, AX
-	JEQ  done25
+	JEQ  done23
 	MOVQ DI, R11
 	CMPB 274(CX), $0x00
-	JNE  ends40
+	JNE  ends35
 
-end41:
-	JMP step24
+end36:
+	JMP step22
 
-done25:
+done23:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run23
+	JNE  run21
 	VZEROUPPER
 	RET
 
-keep26:
+keep24:
 	VMOVDQU (DX)(DI*2), Y4
 	VMOVDQU Y4, (SP)
-	JMP     kept27
+	JMP     kept25
+
+some26:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked27
 
 reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
@@ -18189,35 +15048,30 @@ reciprocal31:
 	VMULPS  Y6, Y5, Y5
 	JMP     divided32
 
-around35:
-	VMOVNTDQ X4, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-	JMP      stored36
-
-around38:
+around33:
 	VMOVNTDQ Y4, (BX)(R11*2)
-	JMP      stored39
+	JMP      stored34
 
-ends40:
+ends35:
 	IMUL3Q $-2, DI, R12
 	LEAQ   (SP), DX
 	ADDQ   R12, DX
-	JMP    end41
+	JMP    end36
 
 other2:
-step42:
+step37:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
-	JEQ  divide46
+	JEQ  divide41
 
-turn47:
+turn42:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns44
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand45:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y6
 	VBROADCASTSS 2048(R10), Y2
@@ -18226,33 +15080,33 @@ strand50:
 	VBROADCASTSS 3584(R10), Y5
 	MOVQ         104(CX), DI
 
-block48:
+block43:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near51
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near51:
+near46:
 	XORQ R11, R11
 
-group52:
+group47:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind49
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
-	JMP       done53
+	JMP       done48
 
-kind54:
+kind49:
 	VPMOVZXWD (DX)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VPMOVZXWD 16(DX)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VMOVAPS   Y7, Y7
 	VMOVAPS   Y8, Y8
-	JMP       done53
+	JMP       done48
 
-done53:
+done48:
 	VMINPS      Y7, Y3, Y7
 	VMAXPS      Y7, Y2, Y7
 	VMULPS      Y5, Y7, Y9
@@ -18269,116 +15123,85 @@ done53:
 	VROUNDPS    $0x08, Y7, Y7
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
-	CMPB        273(CX), $0x00
-	JNE         kind57
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y7, X7
+	VCVTPS2DQ   Y8, Y8
+	VCVTPS2DQ   Y7, Y7
+	VPAND       all32_ffff<>+0(SB), Y8, Y8
+	VPAND       all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW   Y7, Y8, Y7
+	VPERMQ      $0xd8, Y7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around58
-	VMOVDQU     X8, (BX)(R11*2)
-	VMOVDQU     X7, 16(BX)(R11*2)
-	JMP         stored59
+	JNE         around51
+	VMOVDQU     Y7, (BX)(R11*2)
+	JMP         stored52
 
-around58:
-	VMOVNTDQ X8, (BX)(R11*2)
-	VMOVNTDQ X7, 16(BX)(R11*2)
-
-stored59:
-	JMP done56
-
-kind57:
-	VPSRLD    $0x10, Y8, Y9
-	VPAND     all32_1<>+0(SB), Y9, Y9
-	VPADDD    Y8, Y9, Y9
-	VPADDD    all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD    $0x10, Y7, Y10
-	VPAND     all32_1<>+0(SB), Y10, Y10
-	VPADDD    Y7, Y10, Y10
-	VPADDD    all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS    $0x03, Y8, Y8, Y8
-	VCMPPS    $0x03, Y7, Y7, Y7
-	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD    $0x10, Y9, Y7
-	VPSRLD    $0x10, Y10, Y8
-	VPACKUSDW Y8, Y7, Y7
-	VPERMQ    $0xd8, Y7, Y7
-	CMPB      76(CX), $0x00
-	JNE       around61
-	VMOVDQU   Y7, (BX)(R11*2)
-	JMP       stored62
-
-around61:
+around51:
 	VMOVNTDQ Y7, (BX)(R11*2)
 
-stored62:
-	JMP done56
-
-done56:
+stored52:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group52
+	JNE  group47
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block48
+	JNE  block43
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand50
+	JNE  strand45
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn42
 
-turns49:
-divide46:
-turn63:
+turns44:
+divide41:
+turn53:
 	CMPQ AX, 104(CX)
-	JLT  turns65
+	JLT  turns55
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand66:
+strand56:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
 	MOVQ         104(CX), DI
 
-block64:
+block54:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near67
+	JEQ        near57
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near67:
+near57:
 	XORQ R11, R11
 
-group68:
+group58:
 	CMPB      273(CX), $0x00
-	JNE       kind70
+	JNE       kind60
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
-	JMP       done69
+	JMP       done59
 
-kind70:
+kind60:
 	VPMOVZXWD (DX)(R11*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX)(R11*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done69
+	JMP       done59
 
-done69:
+done59:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal72
+	JNE    reciprocal62
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided73
+	JMP    divided63
 
-reciprocal72:
+reciprocal62:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -18386,7 +15209,7 @@ reciprocal72:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided73:
+divided63:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -18399,70 +15222,1226 @@ divided73:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
-	JNE       kind75
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around76
-	VMOVDQU   X4, (BX)(R11*2)
-	VMOVDQU   X5, 16(BX)(R11*2)
-	JMP       stored77
-
-around76:
-	VMOVNTDQ X4, (BX)(R11*2)
-	VMOVNTDQ X5, 16(BX)(R11*2)
-
-stored77:
-	JMP done74
-
-kind75:
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around79
+	JNE       around64
 	VMOVDQU   Y4, (BX)(R11*2)
-	JMP       stored80
+	JMP       stored65
 
-around79:
+around64:
 	VMOVNTDQ Y4, (BX)(R11*2)
 
-stored80:
-	JMP done74
-
-done74:
+stored65:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group68
+	JNE  group58
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block64
+	JNE  block54
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand66
+	JNE  strand56
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn63
+	JMP  turn53
 
-turns65:
+turns55:
+	TESTQ AX, AX
+	JEQ   none66
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand67:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some68:
+	TESTQ DI, DI
+	JLE   done69
+	CMPQ  DI, $0x00000010
+	JGE   whole70
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole70:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near71
+	PREFETCHT1 (DX)(R11*1)
+
+near71:
+	CMPB      273(CX), $0x00
+	JNE       kind73
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done72
+
+kind73:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done72
+
+done72:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal75
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided76
+
+reciprocal75:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided76:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VCVTPS2DQ Y5, Y5
+	VPAND     all32_ffff<>+0(SB), Y4, Y4
+	VPAND     all32_ffff<>+0(SB), Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      78(CX), $0x00
+	JNE       near77
+	CMPB      76(CX), $0x00
+	JNE       around78
+
+near77:
+	VMOVDQU Y4, (BX)
+	JMP     stored79
+
+around78:
+	VMOVNTDQ Y4, (BX)
+
+stored79:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000010, DI
+	JMP  some68
+
+done69:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x02, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand67
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none66:
+	DECQ R8
+	JEQ  steps38
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step37
+
+steps38:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none81
+	LEAQ  16640(R8), R9
+
+block82:
+	CMPQ       AX, $0x00000010
+	JLT        blocks83
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near84
+	PREFETCHT1 (DX)(R10*1)
+
+near84:
+	CMPB      273(CX), $0x00
+	JNE       kind86
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done85
+
+kind86:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done85
+
+done85:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y9
+	VMINPS      Y6, Y9, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      12480(R8), Y6, Y8
+	VFMADD231PS 8320(R8), Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y9
+	VMINPS      Y7, Y9, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      12512(R8), Y7, Y6
+	VFMADD231PS 8352(R8), Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded88
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded88:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPACKUSDW Y6, Y7, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around89
+	VMOVDQU   Y6, (BX)
+	JMP       stored90
+
+around89:
+	VMOVNTDQ Y6, (BX)
+
+stored90:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block82
+
+blocks83:
+none81:
+	CMPQ         AX, $0x00000200
+	JLT          divide91
+	CMPB         72(CX), $0x00
+	JNE          divide91
+	CMPB         73(CX), $0x00
+	JNE          divide91
+	CMPB         75(CX), $0x00
+	JNE          divide91
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide91
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide91
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide91
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide91
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block92:
+	CMPQ       AX, $0x00000010
+	JLT        blocks93
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near94
+	PREFETCHT1 (DX)(R8*1)
+
+near94:
+	CMPB      273(CX), $0x00
+	JNE       kind96
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       done95
+
+kind96:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       done95
+
+done95:
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y11
+	VCVTPS2DQ   Y10, Y10
+	VPAND       all32_ffff<>+0(SB), Y11, Y11
+	VPAND       all32_ffff<>+0(SB), Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around98
+	VMOVDQU     Y10, (BX)
+	JMP         stored99
+
+around98:
+	VMOVNTDQ Y10, (BX)
+
+stored99:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block92
+
+blocks93:
+divide91:
+block100:
+	CMPQ       AX, $0x00000040
+	JLT        blocks101
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near102
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near102:
+	XORQ R8, R8
+
+group103:
+	CMPB    72(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
+
+loaded104:
+	CMPB    73(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded105:
+	CMPB      273(CX), $0x00
+	JNE       kind107
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done106
+
+kind107:
+	VPMOVZXWD (DX)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R8*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done106
+
+done106:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal109
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided110
+
+reciprocal109:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided110:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around111
+	VMOVDQU   Y6, (BX)(R8*2)
+	JMP       stored112
+
+around111:
+	VMOVNTDQ Y6, (BX)(R8*2)
+
+stored112:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group103
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block100
+
+blocks101:
+some113:
+	TESTQ   AX, AX
+	JLE     done114
+	CMPB    72(CX), $0x00
+	JEQ     loaded115
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded115:
+	CMPB    73(CX), $0x00
+	JEQ     loaded116
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded116:
+	CMPB      273(CX), $0x00
+	JNE       kind118
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done117
+
+kind118:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done117
+
+done117:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal120
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided121
+
+reciprocal120:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided121:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y6
+	VCVTPS2DQ Y7, Y7
+	VPAND     all32_ffff<>+0(SB), Y6, Y6
+	VPAND     all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPERMQ    $0xd8, Y6, Y6
+	CMPB      76(CX), $0x00
+	JNE       around122
+	VMOVDQU   Y6, (BX)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Y6, (BX)
+
+stored123:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some113
+
+done114:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2H16I32(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $192-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPB  77(CX), $0x00
+	JEQ   divide4
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near5
+	CMPB  275(CX), $0x00
+	JNE   near5
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near5:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share9
+
+begun10:
+step7:
+	TESTQ R9, R9
+	JNE   some11
+
+asked12:
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done13
+
+done13:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	VCVTPS2DQ   Y6, Y7
+	VCVTPS2DQ   Y5, Y8
+	VMOVUPS     all32_4f000000<>+0(SB), Y9
+	VCMPPS      $0x1d, Y9, Y6, Y6
+	VCMPPS      $0x1d, Y9, Y5, Y5
+	VPXOR       Y6, Y7, Y7
+	VPXOR       Y5, Y8, Y8
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU     Y7, (BX)(R11*4)
+	VMOVDQU     Y8, 32(BX)(R11*4)
+
+stored17:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step7
+	CMPB 275(CX), $0x00
+	JNE  leg18
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	JMP  step7
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+share9:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun10
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun10
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun10
+
+some11:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked12
+
+around16:
+	VMOVNTDQ Y7, (BX)(R11*4)
+	VMOVNTDQ Y8, 32(BX)(R11*4)
+	JMP      stored17
+
+leg18:
+	TESTQ DI, DI
+	JL    first19
+	CMPB  76(CX), $0x00
+	JEQ   last21
+
+rest20:
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step7
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step7
+
+first19:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone22
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y5
+	VMOVNTDQ Y5, (R13)
+	VMOVDQU  96(SP), Y5
+	VMOVNTDQ Y5, 32(R13)
+
+alone22:
+	CMPQ R11, DI
+	JLE  step7
+	JMP  rest20
+
+last21:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done8
+
+divide4:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near23
+	CMPB  275(CX), $0x00
+	JNE   near23
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near23:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run24:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	XORQ         R11, R11
+	CMPB         275(CX), $0x00
+	JNE          share27
+
+begun28:
+step25:
+	TESTQ R9, R9
+	JNE   some29
+
+asked30:
+	CMPB      273(CX), $0x00
+	JNE       kind32
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done31
+
+kind32:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done31
+
+done31:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal34
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided35:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+
+stored37:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step25
+	CMPB 275(CX), $0x00
+	JNE  leg38
+	CMPQ R11, AX
+	JEQ  done26
+	MOVQ DI, R11
+	JMP  step25
+
+done26:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run24
+	VZEROUPPER
+	RET
+
+share27:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun28
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun28
+	LEAQ 64(SP), BX
+	ADDQ R12, BX
+	JMP  begun28
+
+some29:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked30
+
+reciprocal34:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided35
+
+around36:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+	JMP      stored37
+
+leg38:
+	TESTQ DI, DI
+	JL    first39
+	CMPB  76(CX), $0x00
+	JEQ   last41
+
+rest40:
+	CMPQ R11, AX
+	JEQ  done26
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step25
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 64(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step25
+
+first39:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone42
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  64(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  96(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone42:
+	CMPQ R11, DI
+	JLE  step25
+	JMP  rest40
+
+last41:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done26
+
+other2:
+step43:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned45
+	CMPQ  AX, $0x00000040
+	JLT   aligned45
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned45
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand47:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	CMPB         273(CX), $0x00
+	JNE          kind49
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	JMP          done48
+
+kind49:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done48
+
+done48:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal51
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y2
+	JMP    divided52
+
+reciprocal51:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided52:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2DQ Y3, Y4
+	VCVTPS2DQ Y2, Y5
+	VMOVUPS   all32_4f000000<>+0(SB), Y6
+	VCMPPS    $0x1d, Y6, Y3, Y3
+	VCMPPS    $0x1d, Y6, Y2, Y2
+	VPXOR     Y3, Y4, Y4
+	VPXOR     Y2, Y5, Y5
+	CMPB      78(CX), $0x00
+	JNE       near53
+	CMPB      76(CX), $0x00
+	JNE       around54
+
+near53:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored55
+
+around54:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored55:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand47
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*2), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned45:
+	CMPB 77(CX), $0x00
+	JEQ  divide56
+
+turn57:
+	CMPQ AX, 104(CX)
+	JLT  turns59
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand60:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block58:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near61
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near61:
+	XORQ R11, R11
+
+group62:
+	CMPB      273(CX), $0x00
+	JNE       kind64
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done63
+
+kind64:
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done63
+
+done63:
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	VCVTPS2DQ   Y8, Y9
+	VCVTPS2DQ   Y7, Y10
+	VMOVUPS     all32_4f000000<>+0(SB), Y11
+	VCMPPS      $0x1d, Y11, Y8, Y8
+	VCMPPS      $0x1d, Y11, Y7, Y7
+	VPXOR       Y8, Y9, Y9
+	VPXOR       Y7, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around66
+	VMOVDQU     Y9, (BX)(R11*4)
+	VMOVDQU     Y10, 32(BX)(R11*4)
+	JMP         stored67
+
+around66:
+	VMOVNTDQ Y9, (BX)(R11*4)
+	VMOVNTDQ Y10, 32(BX)(R11*4)
+
+stored67:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group62
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block58
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand60
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn57
+
+turns59:
+divide56:
+turn68:
+	CMPQ AX, 104(CX)
+	JLT  turns70
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand71:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block69:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near72
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near72:
+	XORQ R11, R11
+
+group73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done74
+
+done74:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal77
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided78
+
+reciprocal77:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided78:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around79
+	VMOVDQU   Y6, (BX)(R11*4)
+	VMOVDQU   Y7, 32(BX)(R11*4)
+	JMP       stored80
+
+around79:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+
+stored80:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group73
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block69
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand71
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn68
+
+turns70:
 	TESTQ AX, AX
 	JEQ   none81
 	MOVQ  96(CX), R9
@@ -18480,7 +16459,7 @@ some83:
 	JGE   whole85
 	SUBQ  $0x00000010, DI
 	LEAQ  (DX)(DI*2), DX
-	LEAQ  (BX)(DI*2), BX
+	LEAQ  (BX)(DI*4), BX
 	MOVQ  $0x00000010, DI
 
 whole85:
@@ -18533,28 +16512,2737 @@ divided91:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
+	VCVTPS2DQ Y4, Y6
+	VCVTPS2DQ Y5, Y7
+	VMOVUPS   all32_4f000000<>+0(SB), Y8
+	VCMPPS    $0x1d, Y8, Y4, Y4
+	VCMPPS    $0x1d, Y8, Y5, Y5
+	VPXOR     Y4, Y6, Y6
+	VPXOR     Y5, Y7, Y7
+	CMPB      78(CX), $0x00
+	JNE       near92
+	CMPB      76(CX), $0x00
+	JNE       around93
+
+near92:
+	VMOVDQU Y6, (BX)
+	VMOVDQU Y7, 32(BX)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored94:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some83
+
+done84:
+	IMUL3Q $0x02, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand82
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none81:
+	DECQ R8
+	JEQ  steps44
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step43
+
+steps44:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	MOVQ  288(CX), R8
+	TESTQ R8, R8
+	JEQ   none96
+	LEAQ  16640(R8), R9
+
+block97:
+	CMPQ       AX, $0x00000010
+	JLT        blocks98
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near99
+	PREFETCHT1 (DX)(R10*1)
+
+near99:
+	CMPB      273(CX), $0x00
+	JNE       kind101
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done100
+
+kind101:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done100
+
+done100:
+	VMOVUPS     (R8), Y8
+	VMOVUPS     4160(R8), Y9
+	VMINPS      Y6, Y9, Y6
+	VMAXPS      Y6, Y8, Y6
+	VMULPS      12480(R8), Y6, Y8
+	VFMADD231PS 8320(R8), Y6, Y8
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     4192(R8), Y9
+	VMINPS      Y7, Y9, Y7
+	VMAXPS      Y7, Y6, Y7
+	VMULPS      12512(R8), Y7, Y6
+	VFMADD231PS 8352(R8), Y7, Y6
+	CMPB        73(CX), $0x00
+	JEQ         loaded103
+	VMOVUPS     (DI), Y2
+	VMOVUPS     32(DI), Y3
+
+loaded103:
+	VCMPPS    $0x07, Y8, Y8, Y7
+	VCMPPS    $0x07, Y6, Y6, Y9
+	VANDPS    Y8, Y7, Y7
+	VANDPS    Y6, Y9, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VADDPS    Y2, Y7, Y7
+	VADDPS    Y3, Y6, Y6
+	VCVTPS2DQ Y7, Y8
+	VCVTPS2DQ Y6, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VPXOR     Y7, Y8, Y8
+	VPXOR     Y6, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around104
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored105:
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000010, R9
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block97
+
+blocks98:
+none96:
+	CMPQ         AX, $0x00000200
+	JLT          divide106
+	CMPB         72(CX), $0x00
+	JNE          divide106
+	CMPB         73(CX), $0x00
+	JNE          divide106
+	CMPB         75(CX), $0x00
+	JNE          divide106
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide106
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide106
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide106
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide106
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block107:
+	CMPQ       AX, $0x00000010
+	JLT        blocks108
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near109
+	PREFETCHT1 (DX)(R8*1)
+
+near109:
+	CMPB      273(CX), $0x00
+	JNE       kind111
+	VCVTPH2PS (DX), Y10
+	VCVTPH2PS 16(DX), Y11
+	JMP       done110
+
+kind111:
+	VPMOVZXWD (DX), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 16(DX), Y11
+	VPSLLD    $0x10, Y11, Y11
+	VMOVAPS   Y10, Y10
+	VMOVAPS   Y11, Y11
+	JMP       done110
+
+done110:
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2DQ   Y11, Y12
+	VCVTPS2DQ   Y10, Y13
+	VMOVUPS     all32_4f000000<>+0(SB), Y14
+	VCMPPS      $0x1d, Y14, Y11, Y11
+	VCMPPS      $0x1d, Y14, Y10, Y10
+	VPXOR       Y11, Y12, Y12
+	VPXOR       Y10, Y13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around113
+	VMOVDQU     Y12, (BX)
+	VMOVDQU     Y13, 32(BX)
+	JMP         stored114
+
+around113:
+	VMOVNTDQ Y12, (BX)
+	VMOVNTDQ Y13, 32(BX)
+
+stored114:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block107
+
+blocks108:
+divide106:
+block115:
+	CMPQ       AX, $0x00000040
+	JLT        blocks116
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near117
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+
+near117:
+	XORQ R8, R8
+
+group118:
+	CMPB    72(CX), $0x00
+	JEQ     loaded119
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
+
+loaded119:
+	CMPB    73(CX), $0x00
+	JEQ     loaded120
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded120:
+	CMPB      273(CX), $0x00
+	JNE       kind122
+	VCVTPH2PS (DX)(R8*2), Y6
+	VCVTPH2PS 16(DX)(R8*2), Y7
+	JMP       done121
+
+kind122:
+	VPMOVZXWD (DX)(R8*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX)(R8*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done121
+
+done121:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal124
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided125
+
+reciprocal124:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided125:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around126
+	VMOVDQU   Y8, (BX)(R8*4)
+	VMOVDQU   Y9, 32(BX)(R8*4)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Y8, (BX)(R8*4)
+	VMOVNTDQ Y9, 32(BX)(R8*4)
+
+stored127:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group118
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block115
+
+blocks116:
+some128:
+	TESTQ   AX, AX
+	JLE     done129
+	CMPB    72(CX), $0x00
+	JEQ     loaded130
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded130:
+	CMPB    73(CX), $0x00
+	JEQ     loaded131
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded131:
+	CMPB      273(CX), $0x00
+	JNE       kind133
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	JMP       done132
+
+kind133:
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y6, Y6
+	VMOVAPS   Y7, Y7
+	JMP       done132
+
+done132:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal135
+	VDIVPS Y0, Y6, Y6
+	VDIVPS Y1, Y7, Y7
+	JMP    divided136
+
+reciprocal135:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided136:
+	VCMPPS    $0x07, Y6, Y6, Y8
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VANDPS    Y6, Y8, Y6
+	VANDPS    Y7, Y9, Y7
+	VROUNDPS  $0x08, Y6, Y6
+	VROUNDPS  $0x08, Y7, Y7
+	VADDPS    Y2, Y6, Y6
+	VADDPS    Y3, Y7, Y7
+	VMINPS    Y5, Y6, Y6
+	VMINPS    Y5, Y7, Y7
+	VMAXPS    Y4, Y6, Y6
+	VMAXPS    Y4, Y7, Y7
+	VCVTPS2DQ Y6, Y8
+	VCVTPS2DQ Y7, Y9
+	VMOVUPS   all32_4f000000<>+0(SB), Y10
+	VCMPPS    $0x1d, Y10, Y6, Y6
+	VCMPPS    $0x1d, Y10, Y7, Y7
+	VPXOR     Y6, Y8, Y8
+	VPXOR     Y7, Y9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around137
+	VMOVDQU   Y8, (BX)
+	VMOVDQU   Y9, 32(BX)
+	JMP       stored138
+
+around137:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+
+stored138:
+	ADDQ $+32, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some128
+
+done129:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F32F32(n int, call *kernelCall)
+// Requires: AVX, FMA3, MMX+
+TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $256-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPB  77(CX), $0x00
+	JEQ   divide4
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near5
+	CMPB  275(CX), $0x00
+	JNE   near5
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near5:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep9
+
+kept10:
+	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share11
+
+begun12:
+step7:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS     (DX)(R11*4), Y5
+	VMOVUPS     32(DX)(R11*4), Y6
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU     Y6, (BX)(R11*4)
+	VMOVDQU     Y5, 32(BX)(R11*4)
+
+stored16:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step7
+	CMPB 275(CX), $0x00
+	JNE  leg17
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends18
+
+end19:
+	JMP step7
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+keep9:
+	VMOVDQU (DX)(DI*4), Y5
+	VMOVDQU Y5, (SP)
+	VMOVDQU 32(DX)(DI*4), Y5
+	VMOVDQU Y5, 32(SP)
+	JMP     kept10
+
+share11:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun12
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun12
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun12
+
+some13:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Y6, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+	JMP      stored16
+
+leg17:
+	TESTQ DI, DI
+	JL    first20
+	CMPB  76(CX), $0x00
+	JEQ   last22
+
+rest21:
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step7
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step7
+
+first20:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone23
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y5
+	VMOVNTDQ Y5, (R13)
+	VMOVDQU  160(SP), Y5
+	VMOVNTDQ Y5, 32(R13)
+
+alone23:
+	CMPQ R11, DI
+	JLE  step7
+	JMP  rest21
+
+last22:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done8
+
+ends18:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end19
+
+divide4:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near24
+	CMPB  275(CX), $0x00
+	JNE   near24
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near24:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run25:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep28
+
+kept29:
+	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share30
+
+begun31:
+step26:
+	TESTQ R9, R9
+	JNE   some32
+
+asked33:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal34
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided35:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around36
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+
+stored37:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step26
+	CMPB 275(CX), $0x00
+	JNE  leg38
+	CMPQ R11, AX
+	JEQ  done27
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends39
+
+end40:
+	JMP step26
+
+done27:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run25
+	VZEROUPPER
+	RET
+
+keep28:
+	VMOVDQU (DX)(DI*4), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*4), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept29
+
+share30:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun31
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun31
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun31
+
+some32:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*4)
+	JMP        asked33
+
+reciprocal34:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided35
+
+around36:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+	JMP      stored37
+
+leg38:
+	TESTQ DI, DI
+	JL    first41
+	CMPB  76(CX), $0x00
+	JEQ   last43
+
+rest42:
+	CMPQ R11, AX
+	JEQ  done27
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step26
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x02, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step26
+
+first41:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x02, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone44
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  160(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone44:
+	CMPQ R11, DI
+	JLE  step26
+	JMP  rest42
+
+last43:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done27
+
+ends39:
+	IMUL3Q $-4, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end40
+
+other2:
+step45:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned47
+	CMPQ  AX, $0x00000040
+	JLT   aligned47
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x02, DI
+	TESTQ DI, DI
+	JEQ   aligned47
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand49:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal50
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided51
+
+reciprocal50:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided51:
+	VCMPPS   $0x07, Y4, Y4, Y5
+	VCMPPS   $0x07, Y2, Y2, Y6
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y2, Y6, Y2
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y2, Y2
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y2, Y2
+	VMINPS   Y1, Y4, Y3
+	VMINPS   Y1, Y2, Y2
+	VMAXPS   Y0, Y3, Y3
+	VMAXPS   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near52
+	CMPB     76(CX), $0x00
+	JNE      around53
+
+near52:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored54:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand49
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*4), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*4), BX
+
+aligned47:
+	CMPB 77(CX), $0x00
+	JEQ  divide55
+
+turn56:
+	CMPQ AX, 104(CX)
+	JLT  turns58
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand59:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block57:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near60
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near60:
+	XORQ R11, R11
+
+group61:
+	VMOVUPS     (DX)(R11*4), Y7
+	VMOVUPS     32(DX)(R11*4), Y8
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around62
+	VMOVDQU     Y8, (BX)(R11*4)
+	VMOVDQU     Y7, 32(BX)(R11*4)
+	JMP         stored63
+
+around62:
+	VMOVNTDQ Y8, (BX)(R11*4)
+	VMOVNTDQ Y7, 32(BX)(R11*4)
+
+stored63:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group61
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block57
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand59
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn56
+
+turns58:
+divide55:
+turn64:
+	CMPQ AX, 104(CX)
+	JLT  turns66
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand67:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block65:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near68
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near68:
+	XORQ R11, R11
+
+group69:
+	VMOVUPS (DX)(R11*4), Y4
+	VMOVUPS 32(DX)(R11*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal70
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided71
+
+reciprocal70:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided71:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around72
+	VMOVDQU  Y4, (BX)(R11*4)
+	VMOVDQU  Y5, 32(BX)(R11*4)
+	JMP      stored73
+
+around72:
+	VMOVNTDQ Y4, (BX)(R11*4)
+	VMOVNTDQ Y5, 32(BX)(R11*4)
+
+stored73:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group69
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block65
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand67
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn64
+
+turns66:
+	TESTQ AX, AX
+	JEQ   none74
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand75:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some76:
+	TESTQ DI, DI
+	JLE   done77
+	CMPQ  DI, $0x00000010
+	JGE   whole78
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*4), DX
+	LEAQ  (BX)(DI*4), BX
+	MOVQ  $0x00000010, DI
+
+whole78:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near79
+	PREFETCHT1 (DX)(R11*1)
+
+near79:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal80
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided81
+
+reciprocal80:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided81:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near82
+	CMPB     76(CX), $0x00
+	JNE      around83
+
+near82:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored84
+
+around83:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored84:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000010, DI
+	JMP  some76
+
+done77:
+	IMUL3Q $0x04, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x04, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000004, R10
+	DECQ   R9
+	JNE    strand75
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none74:
+	DECQ R8
+	JEQ  steps46
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step45
+
+steps46:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+	VBROADCASTSS 56(CX), Y4
+	VBROADCASTSS 64(CX), Y5
+
+row:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 248(CX)
+	CMPQ         AX, $0x00000200
+	JLT          divide86
+	CMPB         72(CX), $0x00
+	JNE          divide86
+	CMPB         73(CX), $0x00
+	JNE          divide86
+	CMPB         75(CX), $0x00
+	JNE          divide86
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide86
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide86
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide86
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide86
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+
+block87:
+	CMPQ       AX, $0x00000010
+	JLT        blocks88
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near89
+	PREFETCHT1 (DX)(R8*1)
+
+near89:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around90
+	VMOVDQU     Y11, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored91
+
+around90:
+	VMOVNTDQ Y11, (BX)
+	VMOVNTDQ Y10, 32(BX)
+
+stored91:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  block87
+
+blocks88:
+divide86:
+block92:
+	CMPQ       AX, $0x00000040
+	JLT        blocks93
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near94
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near94:
+	XORQ R8, R8
+
+group95:
+	CMPB    72(CX), $0x00
+	JEQ     loaded96
+	VMOVUPS (SI)(R8*4), Y0
+	VMOVUPS 32(SI)(R8*4), Y1
+
+loaded96:
+	CMPB    73(CX), $0x00
+	JEQ     loaded97
+	VMOVUPS (DI)(R8*4), Y2
+	VMOVUPS 32(DI)(R8*4), Y3
+
+loaded97:
+	VMOVUPS (DX)(R8*4), Y6
+	VMOVUPS 32(DX)(R8*4), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal98
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided99
+
+reciprocal98:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided99:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around100
+	VMOVDQU  Y6, (BX)(R8*4)
+	VMOVDQU  Y7, 32(BX)(R8*4)
+	JMP      stored101
+
+around100:
+	VMOVNTDQ Y6, (BX)(R8*4)
+	VMOVNTDQ Y7, 32(BX)(R8*4)
+
+stored101:
+	ADDQ $0x00000010, R8
+	CMPQ R8, $0x00000040
+	JNE  group95
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000040, AX
+	JMP  block92
+
+blocks93:
+some102:
+	TESTQ   AX, AX
+	JLE     done103
+	CMPB    72(CX), $0x00
+	JEQ     loaded104
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded104:
+	CMPB    73(CX), $0x00
+	JEQ     loaded105
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded105:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal106
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	JMP     divided107
+
+reciprocal106:
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y0, Y8, Y8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS all32_3f800000<>+0(SB), Y8
+	VDIVPS  Y1, Y8, Y8
+	VMULPS  Y8, Y7, Y7
+
+divided107:
+	VCMPPS   $0x07, Y6, Y6, Y8
+	VCMPPS   $0x07, Y7, Y7, Y9
+	VANDPS   Y6, Y8, Y6
+	VANDPS   Y7, Y9, Y7
+	VROUNDPS $0x08, Y6, Y6
+	VROUNDPS $0x08, Y7, Y7
+	VADDPS   Y2, Y6, Y6
+	VADDPS   Y3, Y7, Y7
+	VMINPS   Y5, Y6, Y6
+	VMINPS   Y5, Y7, Y7
+	VMAXPS   Y4, Y6, Y6
+	VMAXPS   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around108
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored109
+
+around108:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored109:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000010, AX
+	JMP  some102
+
+done103:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2F64F64(n int, call *kernelCall)
+// Requires: AVX, MMX+
+TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $256-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
+	LEAQ -8(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Y2
+	VBROADCASTSD 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep8
+
+kept9:
+	XORQ R11, R11
+	CMPB 275(CX), $0x00
+	JNE  share10
+
+begun11:
+step6:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R11*8), Y4
+	VMOVUPD 32(DX)(R11*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+
+divided15:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around16
+	VMOVDQU  Y4, (BX)(R11*8)
+	VMOVDQU  Y5, 32(BX)(R11*8)
+
+stored17:
+	ADDQ $0x00000008, R11
+	CMPQ R11, DI
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg18
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends19
+
+end20:
+	JMP step6
+
+done7:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+keep8:
+	VMOVDQU (DX)(DI*8), Y4
+	VMOVDQU Y4, (SP)
+	VMOVDQU 32(DX)(DI*8), Y4
+	VMOVDQU Y4, 32(SP)
+	JMP     kept9
+
+share10:
+	MOVQ BX, R12
+	ANDQ $0x3f, R12
+	JEQ  begun11
+	MOVQ $-1, DI
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 128(SP), BX
+	ADDQ R12, BX
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*8)
+	JMP        asked13
+
+reciprocal14:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+	JMP     divided15
+
+around16:
+	VMOVNTDQ Y4, (BX)(R11*8)
+	VMOVNTDQ Y5, 32(BX)(R11*8)
+	JMP      stored17
+
+leg18:
+	TESTQ DI, DI
+	JL    first21
+	CMPB  76(CX), $0x00
+	JEQ   last23
+
+rest22:
+	CMPQ R11, AX
+	JEQ  done7
+	MOVQ DI, R11
+	MOVB $0x00, 76(CX)
+	MOVQ BX, 248(CX)
+	CMPQ R8, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R12
+	SHLQ $0x03, R12
+	LEAQ (BX)(R12*1), BX
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	LEAQ 128(SP), BX
+	ADDQ R13, BX
+	SUBQ R12, BX
+	JMP  step6
+
+first21:
+	MOVQ     248(CX), BX
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), DI
+	MOVQ     BX, R12
+	ANDQ     $0x3f, R12
+	MOVQ     $0x00000040, R11
+	SUBQ     R12, R11
+	SHRQ     $0x03, R11
+	CMPB     276(CX), $0x00
+	JEQ      alone24
+	MOVB     $0x00, 276(CX)
+	MOVQ     BX, R13
+	SUBQ     R12, R13
+	VMOVDQU  128(SP), Y4
+	VMOVNTDQ Y4, (R13)
+	VMOVDQU  160(SP), Y4
+	VMOVNTDQ Y4, 32(R13)
+
+alone24:
+	CMPQ R11, DI
+	JLE  step6
+	JMP  rest22
+
+last23:
+	MOVQ 248(CX), BX
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends19:
+	IMUL3Q $-8, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end20
+
+other2:
+step25:
+	MOVQ  DX, 232(CX)
+	MOVQ  BX, 248(CX)
+	CMPB  78(CX), $0x00
+	JEQ   aligned27
+	CMPQ  AX, $0x00000008
+	JLT   aligned27
+	MOVQ  BX, DI
+	NEGQ  DI
+	ANDQ  $0x3f, DI
+	SHRQ  $0x03, DI
+	TESTQ DI, DI
+	JEQ   aligned27
+	SUBQ  DI, AX
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand29:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	VMOVUPD      (DX), Y4
+	VMOVUPD      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal30
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y2
+	JMP          divided31
+
+reciprocal30:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y2
+
+divided31:
+	VCMPPD   $0x07, Y4, Y4, Y5
+	VCMPPD   $0x07, Y2, Y2, Y6
+	VANDPD   Y4, Y5, Y4
+	VANDPD   Y2, Y6, Y2
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y2, Y2
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y2, Y2
+	VMINPD   Y1, Y4, Y3
+	VMINPD   Y1, Y2, Y2
+	VMAXPD   Y0, Y3, Y3
+	VMAXPD   Y0, Y2, Y2
+	CMPB     78(CX), $0x00
+	JNE      near32
+	CMPB     76(CX), $0x00
+	JNE      around33
+
+near32:
+	VMOVDQU Y3, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored34:
+	ADDQ 128(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand29
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	LEAQ (DX)(DI*8), DX
+	SUBQ 192(CX), BX
+	LEAQ (BX)(DI*8), BX
+
+aligned27:
+turn35:
+	CMPQ AX, 104(CX)
+	JLT  turns37
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand38:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block36:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near39
+	PREFETCHT1 (DX)(R11*1)
+
+near39:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal40
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided41
+
+reciprocal40:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided41:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around42
+	VMOVDQU  Y4, (BX)
+	VMOVDQU  Y5, 32(BX)
+	JMP      stored43
+
+around42:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored43:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block36
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R10
+	DECQ R9
+	JNE  strand38
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn35
+
+turns37:
+	TESTQ AX, AX
+	JEQ   none44
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand45:
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 1024(R10), Y3
+	MOVQ         AX, DI
+
+some46:
+	TESTQ DI, DI
+	JLE   done47
+	CMPQ  DI, $0x00000008
+	JGE   whole48
+	SUBQ  $0x00000008, DI
+	LEAQ  (DX)(DI*8), DX
+	LEAQ  (BX)(DI*8), BX
+	MOVQ  $0x00000008, DI
+
+whole48:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near49
+	PREFETCHT1 (DX)(R11*1)
+
+near49:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided51
+
+reciprocal50:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided51:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near52
+	CMPB     76(CX), $0x00
+	JNE      around53
+
+near52:
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored54:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JMP  some46
+
+done47:
+	IMUL3Q $0x08, AX, DI
+	ADDQ   128(CX), DX
+	SUBQ   DI, DX
+	IMUL3Q $0x08, AX, DI
+	ADDQ   192(CX), BX
+	SUBQ   DI, BX
+	ADDQ   136(CX), DX
+	ADDQ   200(CX), BX
+	ADDQ   $0x00000008, R10
+	DECQ   R9
+	JNE    strand45
+	SUBQ   144(CX), DX
+	SUBQ   208(CX), BX
+
+none44:
+	DECQ R8
+	JEQ  steps26
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step25
+
+steps26:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+	VBROADCASTSD 56(CX), Y4
+	VBROADCASTSD 64(CX), Y5
+
+row:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
+block56:
+	CMPQ       AX, $0x00000020
+	JLT        blocks57
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near58
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
+
+near58:
+	XORQ R8, R8
+
+group59:
+	CMPB    72(CX), $0x00
+	JEQ     loaded60
+	VMOVUPD (SI)(R8*8), Y0
+	VMOVUPD 32(SI)(R8*8), Y1
+
+loaded60:
+	CMPB    73(CX), $0x00
+	JEQ     loaded61
+	VMOVUPD (DI)(R8*8), Y2
+	VMOVUPD 32(DI)(R8*8), Y3
+
+loaded61:
+	VMOVUPD (DX)(R8*8), Y6
+	VMOVUPD 32(DX)(R8*8), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal62
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided63
+
+reciprocal62:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided63:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around64
+	VMOVDQU  Y6, (BX)(R8*8)
+	VMOVDQU  Y7, 32(BX)(R8*8)
+	JMP      stored65
+
+around64:
+	VMOVNTDQ Y6, (BX)(R8*8)
+	VMOVNTDQ Y7, 32(BX)(R8*8)
+
+stored65:
+	ADDQ $0x00000008, R8
+	CMPQ R8, $0x00000020
+	JNE  group59
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block56
+
+blocks57:
+some66:
+	TESTQ   AX, AX
+	JLE     done67
+	CMPB    72(CX), $0x00
+	JEQ     loaded68
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+
+loaded68:
+	CMPB    73(CX), $0x00
+	JEQ     loaded69
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
+
+loaded69:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal70
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	JMP     divided71
+
+reciprocal70:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y0, Y8, Y8
+	VMULPD  Y8, Y6, Y6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
+	VDIVPD  Y1, Y8, Y8
+	VMULPD  Y8, Y7, Y7
+
+divided71:
+	VCMPPD   $0x07, Y6, Y6, Y8
+	VCMPPD   $0x07, Y7, Y7, Y9
+	VANDPD   Y6, Y8, Y6
+	VANDPD   Y7, Y9, Y7
+	VROUNDPD $0x08, Y6, Y6
+	VROUNDPD $0x08, Y7, Y7
+	VADDPD   Y2, Y6, Y6
+	VADDPD   Y3, Y7, Y7
+	VMINPD   Y5, Y6, Y6
+	VMINPD   Y5, Y7, Y7
+	VMAXPD   Y4, Y6, Y6
+	VMAXPD   Y4, Y7, Y7
+	CMPB     76(CX), $0x00
+	JNE      around72
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored73
+
+around72:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
+
+stored73:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
+	JMP  some66
+
+done67:
+	DECQ 264(CX)
+	JLE  last
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	MOVQ 24(CX), SI
+	MOVQ 32(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  row
+
+last:
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2H16H16(n int, call *kernelCall)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·quantizeAVX2H16H16(SB), NOSPLIT, $32-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPQ         96(CX), $0x01
+	JNE          other2
+	CMPB         77(CX), $0x00
+	JEQ          divide4
+	CMPQ         AX, $0x00000010
+	JLT          other2
+	CMPB         76(CX), $0x00
+	JEQ          near5
+	TESTQ        $0x0000000f, AX
+	JNE          other2
+
+near5:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 1024(SI), Y4
+	VBROADCASTSS 2048(SI), Y0
+	VBROADCASTSS 2560(SI), Y1
+	VBROADCASTSS 3072(SI), Y2
+	VBROADCASTSS 3584(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep9
+
+kept10:
+	XORQ R11, R11
+
+step7:
+	TESTQ R9, R9
+	JNE   some11
+
+asked12:
+	CMPB      273(CX), $0x00
+	JNE       kind14
+	VCVTPH2PS (DX)(R11*2), Y5
+	VCVTPH2PS 16(DX)(R11*2), Y6
+	JMP       done13
+
+kind14:
+	VPMOVZXWD (DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX)(R11*2), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y5, Y5
+	VMOVAPS   Y6, Y6
+	JMP       done13
+
+done13:
+	VMINPS      Y5, Y1, Y5
+	VMAXPS      Y5, Y0, Y5
+	VMULPS      Y3, Y5, Y7
+	VFMADD231PS Y2, Y5, Y7
+	VMINPS      Y6, Y1, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMULPS      Y3, Y6, Y5
+	VFMADD231PS Y2, Y6, Y5
+	VCMPPS      $0x07, Y7, Y7, Y6
+	VCMPPS      $0x07, Y5, Y5, Y8
+	VANDPS      Y7, Y6, Y6
+	VANDPS      Y5, Y8, Y5
+	VROUNDPS    $0x08, Y6, Y6
+	VROUNDPS    $0x08, Y5, Y5
+	VADDPS      Y4, Y6, Y6
+	VADDPS      Y4, Y5, Y5
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPS2PH   $0x00, Y6, X6
+	VCVTPS2PH   $0x00, Y5, X5
+	CMPB        76(CX), $0x00
+	JNE         around18
+	VMOVDQU     X6, (BX)(R11*2)
+	VMOVDQU     X5, 16(BX)(R11*2)
+
+stored19:
+	JMP done16
+
+kind17:
+	VPSRLD    $0x10, Y6, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y6, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y5, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y6, all32_7fc00000<>+0(SB), Y7, Y7
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y7, Y5
+	VPSRLD    $0x10, Y8, Y6
+	VPACKUSDW Y6, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU   Y5, (BX)(R11*2)
+
+stored22:
+	JMP done16
+
+done16:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step7
+	CMPQ R11, AX
+	JEQ  done8
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends23
+
+end24:
+	JMP step7
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+keep9:
+	VMOVDQU (DX)(DI*2), Y5
+	VMOVDQU Y5, (SP)
+	JMP     kept10
+
+some11:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked12
+
+around18:
+	VMOVNTDQ X6, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+	JMP      stored19
+
+around21:
+	VMOVNTDQ Y5, (BX)(R11*2)
+	JMP      stored22
+
+ends23:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end24
+
+divide4:
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near25
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near25:
+	LEAQ -16(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run26:
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 1024(SI), Y3
+	CMPB         274(CX), $0x00
+	JNE          keep29
+
+kept30:
+	XORQ R11, R11
+
+step27:
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done33
+
+done33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+
+divided37:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+
+stored41:
+	JMP done38
+
+kind39:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, (BX)(R11*2)
+
+stored44:
+	JMP done38
+
+done38:
+	ADDQ $0x00000010, R11
+	CMPQ R11, DI
+	JLE  step27
+	CMPQ R11, AX
+	JEQ  done28
+	MOVQ DI, R11
+	CMPB 274(CX), $0x00
+	JNE  ends45
+
+end46:
+	JMP step27
+
+done28:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run26
+	VZEROUPPER
+	RET
+
+keep29:
+	VMOVDQU (DX)(DI*2), Y4
+	VMOVDQU Y4, (SP)
+	JMP     kept30
+
+some31:
+	LEAQ       (DX)(R9*1), R12
+	PREFETCHT1 (R12)(R11*2)
+	JMP        asked32
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+	JMP     divided37
+
+around40:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+	JMP      stored41
+
+around43:
+	VMOVNTDQ Y4, (BX)(R11*2)
+	JMP      stored44
+
+ends45:
+	IMUL3Q $-2, DI, R12
+	LEAQ   (SP), DX
+	ADDQ   R12, DX
+	JMP    end46
+
+other2:
+step47:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+	CMPB 77(CX), $0x00
+	JEQ  divide51
+
+turn52:
+	CMPQ AX, 104(CX)
+	JLT  turns54
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand55:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y6
+	VBROADCASTSS 2048(R10), Y2
+	VBROADCASTSS 2560(R10), Y3
+	VBROADCASTSS 3072(R10), Y4
+	VBROADCASTSS 3584(R10), Y5
+	MOVQ         104(CX), DI
+
+block53:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near56
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near56:
+	XORQ R11, R11
+
+group57:
+	CMPB      273(CX), $0x00
+	JNE       kind59
+	VCVTPH2PS (DX)(R11*2), Y7
+	VCVTPH2PS 16(DX)(R11*2), Y8
+	JMP       done58
+
+kind59:
+	VPMOVZXWD (DX)(R11*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VPMOVZXWD 16(DX)(R11*2), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VMOVAPS   Y7, Y7
+	VMOVAPS   Y8, Y8
+	JMP       done58
+
+done58:
+	VMINPS      Y7, Y3, Y7
+	VMAXPS      Y7, Y2, Y7
+	VMULPS      Y5, Y7, Y9
+	VFMADD231PS Y4, Y7, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y7
+	VFMADD231PS Y4, Y8, Y7
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y7, Y7, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y7, Y10, Y7
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y7, Y7
+	VADDPS      Y6, Y8, Y8
+	VADDPS      Y6, Y7, Y7
+	CMPB        273(CX), $0x00
+	JNE         kind62
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y7, X7
+	CMPB        76(CX), $0x00
+	JNE         around63
+	VMOVDQU     X8, (BX)(R11*2)
+	VMOVDQU     X7, 16(BX)(R11*2)
+	JMP         stored64
+
+around63:
+	VMOVNTDQ X8, (BX)(R11*2)
+	VMOVNTDQ X7, 16(BX)(R11*2)
+
+stored64:
+	JMP done61
+
+kind62:
+	VPSRLD    $0x10, Y8, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y8, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y7, Y10
+	VPAND     all32_1<>+0(SB), Y10, Y10
+	VPADDD    Y7, Y10, Y10
+	VPADDD    all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS    $0x03, Y8, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y7
+	VBLENDVPS Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS Y7, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD    $0x10, Y9, Y7
+	VPSRLD    $0x10, Y10, Y8
+	VPACKUSDW Y8, Y7, Y7
+	VPERMQ    $0xd8, Y7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU   Y7, (BX)(R11*2)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Y7, (BX)(R11*2)
+
+stored67:
+	JMP done61
+
+done61:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group57
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block53
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand55
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn52
+
+turns54:
+divide51:
+turn68:
+	CMPQ AX, 104(CX)
+	JLT  turns70
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand71:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         104(CX), DI
+
+block69:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near72
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near72:
+	XORQ R11, R11
+
+group73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (DX)(R11*2), Y4
+	VCVTPH2PS 16(DX)(R11*2), Y5
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (DX)(R11*2), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX)(R11*2), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done74
+
+done74:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal77
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided78
+
+reciprocal77:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided78:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around81
+	VMOVDQU   X4, (BX)(R11*2)
+	VMOVDQU   X5, 16(BX)(R11*2)
+	JMP       stored82
+
+around81:
+	VMOVNTDQ X4, (BX)(R11*2)
+	VMOVNTDQ X5, 16(BX)(R11*2)
+
+stored82:
+	JMP done79
+
+kind80:
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU   Y4, (BX)(R11*2)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y4, (BX)(R11*2)
+
+stored85:
+	JMP done79
+
+done79:
+	ADDQ $0x00000010, R11
+	CMPQ R11, $0x00000040
+	JNE  group73
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block69
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R10
+	DECQ R9
+	JNE  strand71
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn68
+
+turns70:
+	TESTQ AX, AX
+	JEQ   none86
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand87:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 1024(R10), Y3
+	MOVQ         AX, DI
+
+some88:
+	TESTQ DI, DI
+	JLE   done89
+	CMPQ  DI, $0x00000010
+	JGE   whole90
+	SUBQ  $0x00000010, DI
+	LEAQ  (DX)(DI*2), DX
+	LEAQ  (BX)(DI*2), BX
+	MOVQ  $0x00000010, DI
+
+whole90:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near91
+	PREFETCHT1 (DX)(R11*1)
+
+near91:
 	CMPB      273(CX), $0x00
 	JNE       kind93
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	JMP       done92
+
+kind93:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y5, Y5
+	JMP       done92
+
+done92:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal95
+	VDIVPS Y2, Y4, Y4
+	VDIVPS Y2, Y5, Y5
+	JMP    divided96
+
+reciprocal95:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided96:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	CMPB      273(CX), $0x00
+	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near94
+	JNE       near99
 	CMPB      76(CX), $0x00
-	JNE       around95
+	JNE       around100
 
-near94:
+near99:
 	VMOVDQU X4, (BX)
 	VMOVDQU X5, 16(BX)
-	JMP     stored96
+	JMP     stored101
 
-around95:
+around100:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored96:
-	JMP done92
+stored101:
+	JMP done97
 
-kind93:
+kind98:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -18572,27 +19260,27 @@ kind93:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near98
+	JNE       near103
 	CMPB      76(CX), $0x00
-	JNE       around99
+	JNE       around104
 
-near98:
+near103:
 	VMOVDQU Y4, (BX)
-	JMP     stored100
+	JMP     stored105
 
-around99:
+around104:
 	VMOVNTDQ Y4, (BX)
 
-stored100:
-	JMP done92
+stored105:
+	JMP done97
 
-done92:
+done97:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, DI
-	JMP  some83
+	JMP  some88
 
-done84:
+done89:
 	IMUL3Q $0x02, AX, DI
 	ADDQ   128(CX), DX
 	SUBQ   DI, DX
@@ -18603,22 +19291,22 @@ done84:
 	ADDQ   200(CX), BX
 	ADDQ   $0x00000004, R10
 	DECQ   R9
-	JNE    strand82
+	JNE    strand87
 	SUBQ   144(CX), DX
 	SUBQ   208(CX), BX
 
-none81:
+none86:
 	DECQ R8
-	JEQ  steps43
+	JEQ  steps48
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step42
+	JMP  step47
 
-steps43:
+steps48:
 	VZEROUPPER
 	RET
 
@@ -18635,34 +19323,34 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none102
+	JEQ   none107
 	LEAQ  16640(R8), R9
 
-block103:
+block108:
 	CMPQ       AX, $0x00000010
-	JLT        blocks104
+	JLT        blocks109
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near105
+	JEQ        near110
 	PREFETCHT1 (DX)(R10*1)
 
-near105:
+near110:
 	CMPB      273(CX), $0x00
-	JNE       kind107
+	JNE       kind112
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done106
+	JMP       done111
 
-kind107:
+kind112:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done106
+	JMP       done111
 
-done106:
+done111:
 	VMOVUPS     (R8), Y8
 	VMOVUPS     4160(R8), Y9
 	VMINPS      Y6, Y9, Y6
@@ -18676,11 +19364,11 @@ done106:
 	VMULPS      12512(R8), Y7, Y6
 	VFMADD231PS 8352(R8), Y7, Y6
 	CMPB        73(CX), $0x00
-	JEQ         loaded109
+	JEQ         loaded114
 	VMOVUPS     (DI), Y2
 	VMOVUPS     32(DI), Y3
 
-loaded109:
+loaded114:
 	VCMPPS    $0x07, Y8, Y8, Y7
 	VCMPPS    $0x07, Y6, Y6, Y9
 	VANDPS    Y8, Y7, Y7
@@ -18690,23 +19378,23 @@ loaded109:
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
 	CMPB      273(CX), $0x00
-	JNE       kind111
+	JNE       kind116
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
 	CMPB      76(CX), $0x00
-	JNE       around112
+	JNE       around117
 	VMOVDQU   X7, (BX)
 	VMOVDQU   X6, 16(BX)
-	JMP       stored113
+	JMP       stored118
 
-around112:
+around117:
 	VMOVNTDQ X7, (BX)
 	VMOVNTDQ X6, 16(BX)
 
-stored113:
-	JMP done110
+stored118:
+	JMP done115
 
-kind111:
+kind116:
 	VPSRLD    $0x10, Y7, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y7, Y8, Y8
@@ -18724,17 +19412,17 @@ kind111:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around115
+	JNE       around120
 	VMOVDQU   Y6, (BX)
-	JMP       stored116
+	JMP       stored121
 
-around115:
+around120:
 	VMOVNTDQ Y6, (BX)
 
-stored116:
-	JMP done110
+stored121:
+	JMP done115
 
-done110:
+done115:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000010, R9
 	ADDQ $+32, DX
@@ -18742,37 +19430,37 @@ done110:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block103
+	JMP  block108
 
-blocks104:
-none102:
+blocks109:
+none107:
 	CMPQ         AX, $0x00000200
-	JLT          divide117
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide117
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide117
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide117
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide117
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide117
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide117
+	JHI          divide122
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R8
 	CMPL         R8, (DI)
-	JNE          divide117
+	JNE          divide122
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -18782,31 +19470,31 @@ none102:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 
-block118:
+block123:
 	CMPQ       AX, $0x00000010
-	JLT        blocks119
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near120
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 
-near120:
+near125:
 	CMPB      273(CX), $0x00
-	JNE       kind122
+	JNE       kind127
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
-	JMP       done121
+	JMP       done126
 
-kind122:
+kind127:
 	VPMOVZXWD (DX), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VPMOVZXWD 16(DX), Y11
 	VPSLLD    $0x10, Y11, Y11
 	VMOVAPS   Y10, Y10
 	VMOVAPS   Y11, Y11
-	JMP       done121
+	JMP       done126
 
-done121:
+done126:
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -18824,23 +19512,23 @@ done121:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        273(CX), $0x00
-	JNE         kind125
+	JNE         kind130
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around126
+	JNE         around131
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored127
+	JMP         stored132
 
-around126:
+around131:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored127:
-	JMP done124
+stored132:
+	JMP done129
 
-kind125:
+kind130:
 	VPSRLD    $0x10, Y11, Y12
 	VPAND     all32_1<>+0(SB), Y12, Y12
 	VPADDD    Y11, Y12, Y12
@@ -18858,74 +19546,74 @@ kind125:
 	VPACKUSDW Y11, Y10, Y10
 	VPERMQ    $0xd8, Y10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around129
+	JNE       around134
 	VMOVDQU   Y10, (BX)
-	JMP       stored130
+	JMP       stored135
 
-around129:
+around134:
 	VMOVNTDQ Y10, (BX)
 
-stored130:
-	JMP done124
+stored135:
+	JMP done129
 
-done124:
+done129:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block118
+	JMP  block123
 
-blocks119:
-divide117:
-block131:
+blocks124:
+divide122:
+block136:
 	CMPQ       AX, $0x00000040
-	JLT        blocks132
+	JLT        blocks137
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near133
+	JEQ        near138
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near133:
+near138:
 	XORQ R8, R8
 
-group134:
+group139:
 	CMPB    72(CX), $0x00
-	JEQ     loaded135
+	JEQ     loaded140
 	VMOVUPS (SI)(R8*4), Y0
 	VMOVUPS 32(SI)(R8*4), Y1
 
-loaded135:
+loaded140:
 	CMPB    73(CX), $0x00
-	JEQ     loaded136
+	JEQ     loaded141
 	VMOVUPS (DI)(R8*4), Y2
 	VMOVUPS 32(DI)(R8*4), Y3
 
-loaded136:
+loaded141:
 	CMPB      273(CX), $0x00
-	JNE       kind138
+	JNE       kind143
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
-	JMP       done137
+	JMP       done142
 
-kind138:
+kind143:
 	VPMOVZXWD (DX)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done137
+	JMP       done142
 
-done137:
+done142:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal140
+	JNE    reciprocal145
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided141
+	JMP    divided146
 
-reciprocal140:
+reciprocal145:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -18933,7 +19621,7 @@ reciprocal140:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided141:
+divided146:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -18947,23 +19635,23 @@ divided141:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind143
+	JNE       kind148
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around144
+	JNE       around149
 	VMOVDQU   X6, (BX)(R8*2)
 	VMOVDQU   X7, 16(BX)(R8*2)
-	JMP       stored145
+	JMP       stored150
 
-around144:
+around149:
 	VMOVNTDQ X6, (BX)(R8*2)
 	VMOVNTDQ X7, 16(BX)(R8*2)
 
-stored145:
-	JMP done142
+stored150:
+	JMP done147
 
-kind143:
+kind148:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -18981,66 +19669,66 @@ kind143:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around147
+	JNE       around152
 	VMOVDQU   Y6, (BX)(R8*2)
-	JMP       stored148
+	JMP       stored153
 
-around147:
+around152:
 	VMOVNTDQ Y6, (BX)(R8*2)
 
-stored148:
-	JMP done142
+stored153:
+	JMP done147
 
-done142:
+done147:
 	ADDQ $0x00000010, R8
 	CMPQ R8, $0x00000040
-	JNE  group134
+	JNE  group139
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block131
+	JMP  block136
 
-blocks132:
-some149:
+blocks137:
+some154:
 	TESTQ   AX, AX
-	JLE     done150
+	JLE     done155
 	CMPB    72(CX), $0x00
-	JEQ     loaded151
+	JEQ     loaded156
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded151:
+loaded156:
 	CMPB    73(CX), $0x00
-	JEQ     loaded152
+	JEQ     loaded157
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded152:
+loaded157:
 	CMPB      273(CX), $0x00
-	JNE       kind154
+	JNE       kind159
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done153
+	JMP       done158
 
-kind154:
+kind159:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done153
+	JMP       done158
 
-done153:
+done158:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal156
+	JNE    reciprocal161
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided157
+	JMP    divided162
 
-reciprocal156:
+reciprocal161:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -19048,7 +19736,7 @@ reciprocal156:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided157:
+divided162:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -19062,23 +19750,23 @@ divided157:
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind159
+	JNE       kind164
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around160
+	JNE       around165
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored161
+	JMP       stored166
 
-around160:
+around165:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored161:
-	JMP done158
+stored166:
+	JMP done163
 
-kind159:
+kind164:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -19096,25 +19784,25 @@ kind159:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around163
+	JNE       around168
 	VMOVDQU   Y6, (BX)
-	JMP       stored164
+	JMP       stored169
 
-around163:
+around168:
 	VMOVNTDQ Y6, (BX)
 
-stored164:
-	JMP done158
+stored169:
+	JMP done163
 
-done158:
+done163:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some149
+	JMP  some154
 
-done150:
+done155:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -2323,7 +2323,7 @@ last:
 
 // func quantizeBackwardAVX2F32F32F32(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $128-16
+TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $320-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2337,45 +2337,54 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $128-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPQ         AX, $0x00000010
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near3
-	TESTQ        $0x0000000f, AX
-	JNE          other2
 
-near3:
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000010
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x0000000f, AX
+	JNE   other2
+
+near4:
 	LEAQ -16(AX), R8
 	MOVQ 80(CX), R10
 	MOVQ DX, R11
 	MOVQ BX, R12
 
-run4:
+run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R13, R13
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*4)
-	LEAQ       (BX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*4)
-	VMOVUPS    (BX)(R13*4), Y4
-	VMOVUPS    32(BX)(R13*4), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal9
-	VDIVPS     Y2, Y4, Y4
-	VDIVPS     Y2, Y5, Y5
+begun11:
+step6:
+	TESTQ R10, R10
+	JNE   some12
 
-divided10:
+asked13:
+	VMOVUPS (BX)(R13*4), Y4
+	VMOVUPS 32(BX)(R13*4), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+
+divided15:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2393,24 +2402,26 @@ divided10:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around16
 	VMOVDQU  Y4, (SI)(R13*4)
 	VMOVDQU  Y5, 32(SI)(R13*4)
 
-stored12:
+stored17:
 	ADDQ $0x00000010, R13
 	CMPQ R13, R8
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg18
 	CMPQ R13, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R13
 	CMPB 274(CX), $0x00
-	JNE  ends13
+	JNE  ends19
 
-end14:
-	JMP step5
+end20:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R11
 	MOVQ R11, DX
 	ADDQ 184(CX), R12
@@ -2418,11 +2429,11 @@ done6:
 	ADDQ 216(CX), SI
 	ADDQ $0x00000004, DI
 	DECQ R9
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*4), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU 32(DX)(R8*4), Y4
@@ -2431,62 +2442,136 @@ keep7:
 	VMOVDQU Y4, 64(SP)
 	VMOVDQU 32(BX)(R8*4), Y4
 	VMOVDQU Y4, 96(SP)
-	JMP     kept8
+	JMP     kept9
 
-reciprocal9:
+share10:
+	MOVQ SI, R14
+	ANDQ $0x3f, R14
+	JEQ  begun11
+	MOVQ $-1, R8
+	MOVB $0x00, 76(CX)
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 192(SP), SI
+	ADDQ R14, SI
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked13
+
+reciprocal14:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided10
+	JMP     divided15
 
-around11:
+around16:
 	VMOVNTDQ Y4, (SI)(R13*4)
 	VMOVNTDQ Y5, 32(SI)(R13*4)
-	JMP      stored12
+	JMP      stored17
 
-ends13:
+leg18:
+	TESTQ R8, R8
+	JL    first21
+	CMPB  76(CX), $0x00
+	JEQ   last23
+
+rest22:
+	CMPQ R13, AX
+	JEQ  done7
+	MOVQ R8, R13
+	MOVB $0x00, 76(CX)
+	MOVQ SI, 248(CX)
+	CMPQ R9, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R14
+	SHLQ $0x02, R14
+	LEAQ (SI)(R14*1), SI
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	LEAQ 192(SP), SI
+	ADDQ R15, SI
+	SUBQ R14, SI
+	JMP  step6
+
+first21:
+	MOVQ     248(CX), SI
+	MOVB     $0x01, 76(CX)
+	LEAQ     -16(AX), R8
+	MOVQ     SI, R14
+	ANDQ     $0x3f, R14
+	MOVQ     $0x00000040, R13
+	SUBQ     R14, R13
+	SHRQ     $0x02, R13
+	CMPB     276(CX), $0x00
+	JEQ      alone24
+	MOVB     $0x00, 276(CX)
+	MOVQ     SI, R15
+	SUBQ     R14, R15
+	VMOVDQU  192(SP), Y4
+	VMOVNTDQ Y4, (R15)
+	VMOVDQU  224(SP), Y4
+	VMOVNTDQ Y4, 32(R15)
+
+alone24:
+	CMPQ R13, R8
+	JLE  step6
+	JMP  rest22
+
+last23:
+	MOVQ 248(CX), SI
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends19:
 	IMUL3Q $-4, R8, BX
 	LEAQ   (SP), DX
 	ADDQ   BX, DX
 	IMUL3Q $-4, R8, R14
 	LEAQ   64(SP), BX
 	ADDQ   R14, BX
-	JMP    end14
+	JMP    end20
 
 other2:
-step15:
+step25:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 240(CX)
 	MOVQ  SI, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned17
+	JEQ   aligned27
 	CMPQ  AX, $0x00000040
-	JLT   aligned17
+	JLT   aligned27
 	MOVQ  SI, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x02, R8
 	TESTQ R8, R8
-	JEQ   aligned17
+	JEQ   aligned27
 	SUBQ  R8, AX
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand19:
+strand29:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal30
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided21
+	JMP          divided31
 
-reciprocal20:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2494,7 +2579,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided31:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2512,20 +2597,20 @@ divided21:
 	VANDPS   Y5, Y4, Y4
 	VANDPS   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near22
+	JNE      near32
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around33
 
-near22:
+near32:
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y2, 32(SI)
-	JMP     stored24
+	JMP     stored34
 
-around23:
+around33:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored24:
+stored34:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2534,7 +2619,7 @@ stored24:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand19
+	JNE  strand29
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2545,22 +2630,22 @@ stored24:
 	SUBQ 192(CX), SI
 	LEAQ (SI)(R8*4), SI
 
-aligned17:
-turn25:
+aligned27:
+turn35:
 	CMPQ AX, 104(CX)
-	JLT  turns27
+	JLT  turns37
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand28:
+strand38:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block26:
+block36:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near29
+	JEQ        near39
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2570,106 +2655,12 @@ block26:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near29:
+near39:
 	XORQ R12, R12
 
-group30:
+group40:
 	VMOVUPS (BX)(R12*4), Y4
 	VMOVUPS 32(BX)(R12*4), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal31
-	VDIVPS  Y2, Y4, Y4
-	VDIVPS  Y2, Y5, Y5
-	JMP     divided32
-
-reciprocal31:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided32:
-	VROUNDPS $0x08, Y4, Y4
-	VROUNDPS $0x08, Y5, Y5
-	VADDPS   Y3, Y4, Y4
-	VADDPS   Y3, Y5, Y5
-	VCMPPS   $0x1d, Y0, Y4, Y6
-	VCMPPS   $0x1d, Y0, Y5, Y7
-	VCMPPS   $0x12, Y1, Y4, Y4
-	VCMPPS   $0x12, Y1, Y5, Y5
-	VANDPS   Y4, Y6, Y4
-	VANDPS   Y5, Y7, Y5
-	VMOVUPS  (DX)(R12*4), Y6
-	VMOVUPS  32(DX)(R12*4), Y7
-	VDIVPS   Y2, Y6, Y6
-	VDIVPS   Y2, Y7, Y7
-	VANDPS   Y6, Y4, Y4
-	VANDPS   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around33
-	VMOVDQU  Y4, (SI)(R12*4)
-	VMOVDQU  Y5, 32(SI)(R12*4)
-	JMP      stored34
-
-around33:
-	VMOVNTDQ Y4, (SI)(R12*4)
-	VMOVNTDQ Y5, 32(SI)(R12*4)
-
-stored34:
-	ADDQ $0x00000010, R12
-	CMPQ R12, $0x00000040
-	JNE  group30
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
-	SUBQ $0x00000040, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-	TESTQ AX, AX
-	JEQ   none35
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
-
-strand36:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 1024(R11), Y3
-	MOVQ         AX, R8
-
-some37:
-	TESTQ R8, R8
-	JLE   done38
-	CMPQ  R8, $0x00000010
-	JGE   whole39
-	SUBQ  $0x00000010, R8
-	LEAQ  (DX)(R8*4), DX
-	LEAQ  (BX)(R8*4), BX
-	LEAQ  (SI)(R8*4), SI
-	MOVQ  $0x00000010, R8
-
-whole39:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near40
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-
-near40:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal41
 	VDIVPS  Y2, Y4, Y4
@@ -2695,6 +2686,100 @@ divided42:
 	VCMPPS   $0x12, Y1, Y5, Y5
 	VANDPS   Y4, Y6, Y4
 	VANDPS   Y5, Y7, Y5
+	VMOVUPS  (DX)(R12*4), Y6
+	VMOVUPS  32(DX)(R12*4), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around43
+	VMOVDQU  Y4, (SI)(R12*4)
+	VMOVDQU  Y5, 32(SI)(R12*4)
+	JMP      stored44
+
+around43:
+	VMOVNTDQ Y4, (SI)(R12*4)
+	VMOVNTDQ Y5, 32(SI)(R12*4)
+
+stored44:
+	ADDQ $0x00000010, R12
+	CMPQ R12, $0x00000040
+	JNE  group40
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block36
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand38
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn35
+
+turns37:
+	TESTQ AX, AX
+	JEQ   none45
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
+
+strand46:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 1024(R11), Y3
+	MOVQ         AX, R8
+
+some47:
+	TESTQ R8, R8
+	JLE   done48
+	CMPQ  R8, $0x00000010
+	JGE   whole49
+	SUBQ  $0x00000010, R8
+	LEAQ  (DX)(R8*4), DX
+	LEAQ  (BX)(R8*4), BX
+	LEAQ  (SI)(R8*4), SI
+	MOVQ  $0x00000010, R8
+
+whole49:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near50
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near50:
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal51
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided52
+
+reciprocal51:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided52:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
 	VMOVUPS  (DX), Y6
 	VMOVUPS  32(DX), Y7
 	VDIVPS   Y2, Y6, Y6
@@ -2702,27 +2787,27 @@ divided42:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     78(CX), $0x00
-	JNE      near43
+	JNE      near53
 	CMPB     76(CX), $0x00
-	JNE      around44
+	JNE      around54
 
-near43:
+near53:
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored45
+	JMP     stored55
 
-around44:
+around54:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored45:
+stored55:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, R8
-	JMP  some37
+	JMP  some47
 
-done38:
+done48:
 	IMUL3Q $0x04, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -2737,14 +2822,14 @@ done38:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000004, R11
 	DECQ   R10
-	JNE    strand36
+	JNE    strand46
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none35:
+none45:
 	DECQ R9
-	JEQ  steps16
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2753,9 +2838,9 @@ none35:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step15
+	JMP  step25
 
-steps16:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -2772,12 +2857,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block47:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2787,31 +2872,31 @@ block47:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near49:
+near59:
 	XORQ R9, R9
 
-group50:
+group60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded51:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded62
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded52:
+loaded62:
 	VMOVUPS (BX)(R9*4), Y6
 	VMOVUPS 32(BX)(R9*4), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal53
+	JNE     reciprocal63
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided54
+	JMP     divided64
 
-reciprocal53:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2819,7 +2904,7 @@ reciprocal53:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided54:
+divided64:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2837,52 +2922,52 @@ divided54:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around55
+	JNE      around65
 	VMOVDQU  Y6, (SI)(R9*4)
 	VMOVDQU  Y7, 32(SI)(R9*4)
-	JMP      stored56
+	JMP      stored66
 
-around55:
+around65:
 	VMOVNTDQ Y6, (SI)(R9*4)
 	VMOVNTDQ Y7, 32(SI)(R9*4)
 
-stored56:
+stored66:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group50
+	JNE  group60
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block57
 
-blocks48:
-some57:
+blocks58:
+some67:
 	TESTQ   AX, AX
-	JLE     done58
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded59:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded70
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded60:
+loaded70:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal61
+	JNE     reciprocal71
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided62
+	JMP     divided72
 
-reciprocal61:
+reciprocal71:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2890,7 +2975,7 @@ reciprocal61:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided62:
+divided72:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2908,25 +2993,25 @@ divided62:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around63
+	JNE      around73
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored64
+	JMP      stored74
 
-around63:
+around73:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored64:
+stored74:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some67
 
-done58:
+done68:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2946,7 +3031,7 @@ last:
 
 // func quantizeBackwardAVX2F64F64F64(n int, call *kernelCall)
 // Requires: AVX, MMX+
-TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $128-16
+TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $320-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2960,45 +3045,54 @@ TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $128-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
+	CMPB         275(CX), $0x00
+	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
-	CMPQ         96(CX), $0x01
-	JNE          other2
-	CMPQ         AX, $0x00000008
-	JLT          other2
-	CMPB         76(CX), $0x00
-	JEQ          near3
-	TESTQ        $0x00000007, AX
-	JNE          other2
 
-near3:
+shared3:
+	CMPQ  96(CX), $0x01
+	JNE   other2
+	CMPQ  AX, $0x00000008
+	JLT   other2
+	CMPB  76(CX), $0x00
+	JEQ   near4
+	CMPB  275(CX), $0x00
+	JNE   near4
+	TESTQ $0x00000007, AX
+	JNE   other2
+
+near4:
 	LEAQ -8(AX), R8
 	MOVQ 80(CX), R10
 	MOVQ DX, R11
 	MOVQ BX, R12
 
-run4:
+run5:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD 1024(DI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R13, R13
+	CMPB 275(CX), $0x00
+	JNE  share10
 
-step5:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*8)
-	LEAQ       (BX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*8)
-	VMOVUPD    (BX)(R13*8), Y4
-	VMOVUPD    32(BX)(R13*8), Y5
-	CMPB       75(CX), $0x00
-	JNE        reciprocal9
-	VDIVPD     Y2, Y4, Y4
-	VDIVPD     Y2, Y5, Y5
+begun11:
+step6:
+	TESTQ R10, R10
+	JNE   some12
 
-divided10:
+asked13:
+	VMOVUPD (BX)(R13*8), Y4
+	VMOVUPD 32(BX)(R13*8), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+
+divided15:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -3016,24 +3110,26 @@ divided10:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around11
+	JNE      around16
 	VMOVDQU  Y4, (SI)(R13*8)
 	VMOVDQU  Y5, 32(SI)(R13*8)
 
-stored12:
+stored17:
 	ADDQ $0x00000008, R13
 	CMPQ R13, R8
-	JLE  step5
+	JLE  step6
+	CMPB 275(CX), $0x00
+	JNE  leg18
 	CMPQ R13, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R13
 	CMPB 274(CX), $0x00
-	JNE  ends13
+	JNE  ends19
 
-end14:
-	JMP step5
+end20:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R11
 	MOVQ R11, DX
 	ADDQ 184(CX), R12
@@ -3041,11 +3137,11 @@ done6:
 	ADDQ 216(CX), SI
 	ADDQ $0x00000008, DI
 	DECQ R9
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*8), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU 32(DX)(R8*8), Y4
@@ -3054,62 +3150,136 @@ keep7:
 	VMOVDQU Y4, 64(SP)
 	VMOVDQU 32(BX)(R8*8), Y4
 	VMOVDQU Y4, 96(SP)
-	JMP     kept8
+	JMP     kept9
 
-reciprocal9:
+share10:
+	MOVQ SI, R14
+	ANDQ $0x3f, R14
+	JEQ  begun11
+	MOVQ $-1, R8
+	MOVB $0x00, 76(CX)
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  begun11
+	LEAQ 192(SP), SI
+	ADDQ R14, SI
+	JMP  begun11
+
+some12:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked13
+
+reciprocal14:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
-	JMP     divided10
+	JMP     divided15
 
-around11:
+around16:
 	VMOVNTDQ Y4, (SI)(R13*8)
 	VMOVNTDQ Y5, 32(SI)(R13*8)
-	JMP      stored12
+	JMP      stored17
 
-ends13:
+leg18:
+	TESTQ R8, R8
+	JL    first21
+	CMPB  76(CX), $0x00
+	JEQ   last23
+
+rest22:
+	CMPQ R13, AX
+	JEQ  done7
+	MOVQ R8, R13
+	MOVB $0x00, 76(CX)
+	MOVQ SI, 248(CX)
+	CMPQ R9, $0x01
+	JEQ  step6
+	MOVB $0x01, 276(CX)
+	MOVQ AX, R14
+	SHLQ $0x03, R14
+	LEAQ (SI)(R14*1), SI
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	LEAQ 192(SP), SI
+	ADDQ R15, SI
+	SUBQ R14, SI
+	JMP  step6
+
+first21:
+	MOVQ     248(CX), SI
+	MOVB     $0x01, 76(CX)
+	LEAQ     -8(AX), R8
+	MOVQ     SI, R14
+	ANDQ     $0x3f, R14
+	MOVQ     $0x00000040, R13
+	SUBQ     R14, R13
+	SHRQ     $0x03, R13
+	CMPB     276(CX), $0x00
+	JEQ      alone24
+	MOVB     $0x00, 276(CX)
+	MOVQ     SI, R15
+	SUBQ     R14, R15
+	VMOVDQU  192(SP), Y4
+	VMOVNTDQ Y4, (R15)
+	VMOVDQU  224(SP), Y4
+	VMOVNTDQ Y4, 32(R15)
+
+alone24:
+	CMPQ R13, R8
+	JLE  step6
+	JMP  rest22
+
+last23:
+	MOVQ 248(CX), SI
+	MOVB $0x01, 76(CX)
+	JMP  done7
+
+ends19:
 	IMUL3Q $-8, R8, BX
 	LEAQ   (SP), DX
 	ADDQ   BX, DX
 	IMUL3Q $-8, R8, R14
 	LEAQ   64(SP), BX
 	ADDQ   R14, BX
-	JMP    end14
+	JMP    end20
 
 other2:
-step15:
+step25:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 240(CX)
 	MOVQ  SI, 248(CX)
 	CMPB  78(CX), $0x00
-	JEQ   aligned17
+	JEQ   aligned27
 	CMPQ  AX, $0x00000008
-	JLT   aligned17
+	JLT   aligned27
 	MOVQ  SI, R8
 	NEGQ  R8
 	ANDQ  $0x3f, R8
 	SHRQ  $0x03, R8
 	TESTQ R8, R8
-	JEQ   aligned17
+	JEQ   aligned27
 	SUBQ  R8, AX
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand19:
+strand29:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	VMOVUPD      (BX), Y4
 	VMOVUPD      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal20
+	JNE          reciprocal30
 	VDIVPD       Y2, Y4, Y4
 	VDIVPD       Y2, Y5, Y5
-	JMP          divided21
+	JMP          divided31
 
-reciprocal20:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -3117,7 +3287,7 @@ reciprocal20:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided21:
+divided31:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -3135,20 +3305,20 @@ divided21:
 	VANDPD   Y5, Y4, Y4
 	VANDPD   Y2, Y3, Y2
 	CMPB     78(CX), $0x00
-	JNE      near22
+	JNE      near32
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around33
 
-near22:
+near32:
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y2, 32(SI)
-	JMP     stored24
+	JMP     stored34
 
-around23:
+around33:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored24:
+stored34:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3157,7 +3327,7 @@ stored24:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand19
+	JNE  strand29
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3168,110 +3338,19 @@ stored24:
 	SUBQ 192(CX), SI
 	LEAQ (SI)(R8*8), SI
 
-aligned17:
-turn25:
+aligned27:
+turn35:
 	CMPQ AX, 104(CX)
-	JLT  turns27
+	JLT  turns37
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand28:
+strand38:
 	VBROADCASTSD (R11), Y2
 	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block26:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near29
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-
-near29:
-	VMOVUPD (BX), Y4
-	VMOVUPD 32(BX), Y5
-	CMPB    75(CX), $0x00
-	JNE     reciprocal30
-	VDIVPD  Y2, Y4, Y4
-	VDIVPD  Y2, Y5, Y5
-	JMP     divided31
-
-reciprocal30:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y4, Y4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
-	VDIVPD  Y2, Y6, Y6
-	VMULPD  Y6, Y5, Y5
-
-divided31:
-	VROUNDPD $0x08, Y4, Y4
-	VROUNDPD $0x08, Y5, Y5
-	VADDPD   Y3, Y4, Y4
-	VADDPD   Y3, Y5, Y5
-	VCMPPD   $0x1d, Y0, Y4, Y6
-	VCMPPD   $0x1d, Y0, Y5, Y7
-	VCMPPD   $0x12, Y1, Y4, Y4
-	VCMPPD   $0x12, Y1, Y5, Y5
-	VANDPD   Y4, Y6, Y4
-	VANDPD   Y5, Y7, Y5
-	VMOVUPD  (DX), Y6
-	VMOVUPD  32(DX), Y7
-	VDIVPD   Y2, Y6, Y6
-	VDIVPD   Y2, Y7, Y7
-	VANDPD   Y6, Y4, Y4
-	VANDPD   Y7, Y5, Y5
-	CMPB     76(CX), $0x00
-	JNE      around32
-	VMOVDQU  Y4, (SI)
-	VMOVDQU  Y5, 32(SI)
-	JMP      stored33
-
-around32:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-
-stored33:
-	ADDQ $+64, DX
-	ADDQ $+64, BX
-	ADDQ $+64, SI
-	SUBQ $0x00000008, R8
-	JNE  block26
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000008, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 104(CX), AX
-	JMP  turn25
-
-turns27:
-	TESTQ AX, AX
-	JEQ   none34
-	MOVQ  96(CX), R10
-	MOVQ  DI, R11
-
-strand35:
-	VBROADCASTSD (R11), Y2
-	VBROADCASTSD 1024(R11), Y3
-	MOVQ         AX, R8
-
-some36:
-	TESTQ R8, R8
-	JLE   done37
-	CMPQ  R8, $0x00000008
-	JGE   whole38
-	SUBQ  $0x00000008, R8
-	LEAQ  (DX)(R8*8), DX
-	LEAQ  (BX)(R8*8), BX
-	LEAQ  (SI)(R8*8), SI
-	MOVQ  $0x00000008, R8
-
-whole38:
+block36:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
 	JEQ        near39
@@ -3312,28 +3391,119 @@ divided41:
 	VDIVPD   Y2, Y7, Y7
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
-	CMPB     78(CX), $0x00
-	JNE      near42
 	CMPB     76(CX), $0x00
-	JNE      around43
+	JNE      around42
+	VMOVDQU  Y4, (SI)
+	VMOVDQU  Y5, 32(SI)
+	JMP      stored43
 
-near42:
-	VMOVDQU Y4, (SI)
-	VMOVDQU Y5, 32(SI)
-	JMP     stored44
-
-around43:
+around42:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored44:
+stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000008, R8
-	JMP  some36
+	JNE  block36
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000008, R11
+	DECQ R10
+	JNE  strand38
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn35
 
-done37:
+turns37:
+	TESTQ AX, AX
+	JEQ   none44
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
+
+strand45:
+	VBROADCASTSD (R11), Y2
+	VBROADCASTSD 1024(R11), Y3
+	MOVQ         AX, R8
+
+some46:
+	TESTQ R8, R8
+	JLE   done47
+	CMPQ  R8, $0x00000008
+	JGE   whole48
+	SUBQ  $0x00000008, R8
+	LEAQ  (DX)(R8*8), DX
+	LEAQ  (BX)(R8*8), BX
+	LEAQ  (SI)(R8*8), SI
+	MOVQ  $0x00000008, R8
+
+whole48:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near49
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near49:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided51
+
+reciprocal50:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided51:
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VCMPPD   $0x1d, Y0, Y4, Y6
+	VCMPPD   $0x1d, Y0, Y5, Y7
+	VCMPPD   $0x12, Y1, Y4, Y4
+	VCMPPD   $0x12, Y1, Y5, Y5
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VMOVUPD  (DX), Y6
+	VMOVUPD  32(DX), Y7
+	VDIVPD   Y2, Y6, Y6
+	VDIVPD   Y2, Y7, Y7
+	VANDPD   Y6, Y4, Y4
+	VANDPD   Y7, Y5, Y5
+	CMPB     78(CX), $0x00
+	JNE      near52
+	CMPB     76(CX), $0x00
+	JNE      around53
+
+near52:
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored54
+
+around53:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored54:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	SUBQ $0x00000008, R8
+	JMP  some46
+
+done47:
 	IMUL3Q $0x08, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -3348,14 +3518,14 @@ done37:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000008, R11
 	DECQ   R10
-	JNE    strand35
+	JNE    strand45
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none34:
+none44:
 	DECQ R9
-	JEQ  steps16
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3364,9 +3534,9 @@ none34:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step15
+	JMP  step25
 
-steps16:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -3383,12 +3553,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block46:
+block56:
 	CMPQ       AX, $0x00000020
-	JLT        blocks47
+	JLT        blocks57
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near48
+	JEQ        near58
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -3398,31 +3568,31 @@ block46:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near48:
+near58:
 	XORQ R9, R9
 
-group49:
+group59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded60
 	VMOVUPD (DI)(R9*8), Y0
 	VMOVUPD 32(DI)(R9*8), Y1
 
-loaded50:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded61
 	VMOVUPD (R8)(R9*8), Y2
 	VMOVUPD 32(R8)(R9*8), Y3
 
-loaded51:
+loaded61:
 	VMOVUPD (BX)(R9*8), Y6
 	VMOVUPD 32(BX)(R9*8), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal62
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided53
+	JMP     divided63
 
-reciprocal52:
+reciprocal62:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3430,7 +3600,7 @@ reciprocal52:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided53:
+divided63:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3448,52 +3618,52 @@ divided53:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around54
+	JNE      around64
 	VMOVDQU  Y6, (SI)(R9*8)
 	VMOVDQU  Y7, 32(SI)(R9*8)
-	JMP      stored55
+	JMP      stored65
 
-around54:
+around64:
 	VMOVNTDQ Y6, (SI)(R9*8)
 	VMOVNTDQ Y7, 32(SI)(R9*8)
 
-stored55:
+stored65:
 	ADDQ $0x00000008, R9
 	CMPQ R9, $0x00000020
-	JNE  group49
+	JNE  group59
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block46
+	JMP  block56
 
-blocks47:
-some56:
+blocks57:
+some66:
 	TESTQ   AX, AX
-	JLE     done57
+	JLE     done67
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded68
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded58:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded69
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded59:
+loaded69:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal70
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided61
+	JMP     divided71
 
-reciprocal60:
+reciprocal70:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3501,7 +3671,7 @@ reciprocal60:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided61:
+divided71:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3519,25 +3689,25 @@ divided61:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around62
+	JNE      around72
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored63
+	JMP      stored73
 
-around62:
+around72:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored63:
+stored73:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  some56
+	JMP  some66
 
-done57:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3578,52 +3748,52 @@ TEXT ·quantizeBackwardAVX2H16H16H16(SB), NOSPLIT, $64-16
 	CMPQ         AX, $0x00000010
 	JLT          other2
 	CMPB         76(CX), $0x00
-	JEQ          near3
+	JEQ          near4
 	TESTQ        $0x0000000f, AX
 	JNE          other2
 
-near3:
+near4:
 	LEAQ -16(AX), R8
 	MOVQ 80(CX), R10
 	MOVQ DX, R11
 	MOVQ BX, R12
 
-run4:
+run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
 	CMPB         274(CX), $0x00
-	JNE          keep7
+	JNE          keep8
 
-kept8:
+kept9:
 	XORQ R13, R13
 
-step5:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	LEAQ       (BX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	CMPB       273(CX), $0x00
-	JNE        kind10
-	VCVTPH2PS  (BX)(R13*2), Y4
-	VCVTPH2PS  16(BX)(R13*2), Y5
-	JMP        done9
+step6:
+	TESTQ R10, R10
+	JNE   some10
 
-kind10:
+asked11:
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (BX)(R13*2), Y4
+	VCVTPH2PS 16(BX)(R13*2), Y5
+	JMP       done12
+
+kind13:
 	VPMOVZXWD (BX)(R13*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R13*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal12
+	JNE    reciprocal15
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
 
-divided13:
+divided16:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3635,38 +3805,38 @@ divided13:
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind18
 	VCVTPH2PS (DX)(R13*2), Y6
 	VCVTPH2PS 16(DX)(R13*2), Y7
-	JMP       done14
+	JMP       done17
 
-kind15:
+kind18:
 	VPMOVZXWD (DX)(R13*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R13*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done14
+	JMP       done17
 
-done14:
+done17:
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind21
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around22
 	VMOVDQU   X4, (SI)(R13*2)
 	VMOVDQU   X5, 16(SI)(R13*2)
 
-stored20:
-	JMP done17
+stored23:
+	JMP done20
 
-kind18:
+kind21:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -3684,26 +3854,26 @@ kind18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU   Y4, (SI)(R13*2)
 
-stored23:
-	JMP done17
+stored26:
+	JMP done20
 
-done17:
+done20:
 	ADDQ $0x00000010, R13
 	CMPQ R13, R8
-	JLE  step5
+	JLE  step6
 	CMPQ R13, AX
-	JEQ  done6
+	JEQ  done7
 	MOVQ R8, R13
 	CMPB 274(CX), $0x00
-	JNE  ends24
+	JNE  ends27
 
-end25:
-	JMP step5
+end28:
+	JMP step6
 
-done6:
+done7:
 	ADDQ 152(CX), R11
 	MOVQ R11, DX
 	ADDQ 184(CX), R12
@@ -3711,97 +3881,104 @@ done6:
 	ADDQ 216(CX), SI
 	ADDQ $0x00000004, DI
 	DECQ R9
-	JNE  run4
+	JNE  run5
 	VZEROUPPER
 	RET
 
-keep7:
+keep8:
 	VMOVDQU (DX)(R8*2), Y4
 	VMOVDQU Y4, (SP)
 	VMOVDQU (BX)(R8*2), Y4
 	VMOVDQU Y4, 32(SP)
-	JMP     kept8
+	JMP     kept9
 
-reciprocal12:
+some10:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	LEAQ       (BX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked11
+
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
-	JMP     divided13
-
-around19:
-	VMOVNTDQ X4, (SI)(R13*2)
-	VMOVNTDQ X5, 16(SI)(R13*2)
-	JMP      stored20
+	JMP     divided16
 
 around22:
-	VMOVNTDQ Y4, (SI)(R13*2)
+	VMOVNTDQ X4, (SI)(R13*2)
+	VMOVNTDQ X5, 16(SI)(R13*2)
 	JMP      stored23
 
-ends24:
+around25:
+	VMOVNTDQ Y4, (SI)(R13*2)
+	JMP      stored26
+
+ends27:
 	IMUL3Q $-2, R8, BX
 	LEAQ   (SP), DX
 	ADDQ   BX, DX
 	IMUL3Q $-2, R8, R14
 	LEAQ   32(SP), BX
 	ADDQ   R14, BX
-	JMP    end25
+	JMP    end28
 
 other2:
-step26:
+step29:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn30:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand33:
+strand36:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
-block31:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near34:
+near37:
 	XORQ R12, R12
 
-group35:
+group38:
 	CMPB      273(CX), $0x00
-	JNE       kind37
+	JNE       kind40
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
-	JMP       done36
+	JMP       done39
 
-kind37:
+kind40:
 	VPMOVZXWD (BX)(R12*2), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX)(R12*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done36
+	JMP       done39
 
-done36:
+done39:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal39
+	JNE    reciprocal42
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided40
+	JMP    divided43
 
-reciprocal39:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3809,7 +3986,7 @@ reciprocal39:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided40:
+divided43:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3821,43 +3998,43 @@ divided40:
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind42
+	JNE       kind45
 	VCVTPH2PS (DX)(R12*2), Y6
 	VCVTPH2PS 16(DX)(R12*2), Y7
-	JMP       done41
+	JMP       done44
 
-kind42:
+kind45:
 	VPMOVZXWD (DX)(R12*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX)(R12*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done41
+	JMP       done44
 
-done41:
+done44:
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind48
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around49
 	VMOVDQU   X4, (SI)(R12*2)
 	VMOVDQU   X5, 16(SI)(R12*2)
-	JMP       stored47
+	JMP       stored50
 
-around46:
+around49:
 	VMOVNTDQ X4, (SI)(R12*2)
 	VMOVNTDQ X5, 16(SI)(R12*2)
 
-stored47:
-	JMP done44
+stored50:
+	JMP done47
 
-kind45:
+kind48:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -3875,90 +4052,90 @@ kind45:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around52
 	VMOVDQU   Y4, (SI)(R12*2)
-	JMP       stored50
+	JMP       stored53
 
-around49:
+around52:
 	VMOVNTDQ Y4, (SI)(R12*2)
 
-stored50:
-	JMP done44
+stored53:
+	JMP done47
 
-done44:
+done47:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
-	JNE  group35
+	JNE  group38
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block31
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand33
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn33
 
-turns32:
+turns35:
 	TESTQ AX, AX
-	JEQ   none51
+	JEQ   none54
 	MOVQ  96(CX), R10
 	MOVQ  DI, R11
 
-strand52:
+strand55:
 	VBROADCASTSS (R11), Y2
 	VBROADCASTSS 1024(R11), Y3
 	MOVQ         AX, R8
 
-some53:
+some56:
 	TESTQ R8, R8
-	JLE   done54
+	JLE   done57
 	CMPQ  R8, $0x00000010
-	JGE   whole55
+	JGE   whole58
 	SUBQ  $0x00000010, R8
 	LEAQ  (DX)(R8*2), DX
 	LEAQ  (BX)(R8*2), BX
 	LEAQ  (SI)(R8*2), SI
 	MOVQ  $0x00000010, R8
 
-whole55:
+whole58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near56
+	JEQ        near59
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 
-near56:
+near59:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind61
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
-	JMP       done57
+	JMP       done60
 
-kind58:
+kind61:
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y4, Y4
 	VMOVAPS   Y5, Y5
-	JMP       done57
+	JMP       done60
 
-done57:
+done60:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal60
+	JNE    reciprocal63
 	VDIVPS Y2, Y4, Y4
 	VDIVPS Y2, Y5, Y5
-	JMP    divided61
+	JMP    divided64
 
-reciprocal60:
+reciprocal63:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3966,7 +4143,7 @@ reciprocal60:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided61:
+divided64:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3978,47 +4155,47 @@ divided61:
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind66
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	JMP       done62
+	JMP       done65
 
-kind63:
+kind66:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done62
+	JMP       done65
 
-done62:
+done65:
 	VDIVPS    Y2, Y6, Y6
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind69
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      78(CX), $0x00
-	JNE       near67
+	JNE       near70
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around71
 
-near67:
+near70:
 	VMOVDQU X4, (SI)
 	VMOVDQU X5, 16(SI)
-	JMP     stored69
+	JMP     stored72
 
-around68:
+around71:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored69:
-	JMP done65
+stored72:
+	JMP done68
 
-kind66:
+kind69:
 	VPSRLD    $0x10, Y4, Y6
 	VPAND     all32_1<>+0(SB), Y6, Y6
 	VPADDD    Y4, Y6, Y6
@@ -4036,28 +4213,28 @@ kind66:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      78(CX), $0x00
-	JNE       near71
+	JNE       near74
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around75
 
-near71:
+near74:
 	VMOVDQU Y4, (SI)
-	JMP     stored73
+	JMP     stored76
 
-around72:
+around75:
 	VMOVNTDQ Y4, (SI)
 
-stored73:
-	JMP done65
+stored76:
+	JMP done68
 
-done65:
+done68:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, R8
-	JMP  some53
+	JMP  some56
 
-done54:
+done57:
 	IMUL3Q $0x02, AX, R8
 	ADDQ   128(CX), DX
 	SUBQ   R8, DX
@@ -4072,14 +4249,14 @@ done54:
 	ADDQ   200(CX), SI
 	ADDQ   $0x00000004, R11
 	DECQ   R10
-	JNE    strand52
+	JNE    strand55
 	SUBQ   144(CX), DX
 	SUBQ   176(CX), BX
 	SUBQ   208(CX), SI
 
-none51:
+none54:
 	DECQ R9
-	JEQ  steps27
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4088,9 +4265,9 @@ none51:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step29
 
-steps27:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -4107,56 +4284,56 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block75:
+block78:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks79
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near77
+	JEQ        near80
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near77:
+near80:
 	XORQ R9, R9
 
-group78:
+group81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded82
 	VMOVUPS (DI)(R9*4), Y0
 	VMOVUPS 32(DI)(R9*4), Y1
 
-loaded79:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded80
+	JEQ     loaded83
 	VMOVUPS (R8)(R9*4), Y2
 	VMOVUPS 32(R8)(R9*4), Y3
 
-loaded80:
+loaded83:
 	CMPB      273(CX), $0x00
-	JNE       kind82
+	JNE       kind85
 	VCVTPH2PS (BX)(R9*2), Y6
 	VCVTPH2PS 16(BX)(R9*2), Y7
-	JMP       done81
+	JMP       done84
 
-kind82:
+kind85:
 	VPMOVZXWD (BX)(R9*2), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX)(R9*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done81
+	JMP       done84
 
-done81:
+done84:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal84
+	JNE    reciprocal87
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided85
+	JMP    divided88
 
-reciprocal84:
+reciprocal87:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4164,7 +4341,7 @@ reciprocal84:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided85:
+divided88:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4176,43 +4353,43 @@ divided85:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind90
 	VCVTPH2PS (DX)(R9*2), Y8
 	VCVTPH2PS 16(DX)(R9*2), Y9
-	JMP       done86
+	JMP       done89
 
-kind87:
+kind90:
 	VPMOVZXWD (DX)(R9*2), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX)(R9*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done86
+	JMP       done89
 
-done86:
+done89:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind93
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around94
 	VMOVDQU   X6, (SI)(R9*2)
 	VMOVDQU   X7, 16(SI)(R9*2)
-	JMP       stored92
+	JMP       stored95
 
-around91:
+around94:
 	VMOVNTDQ X6, (SI)(R9*2)
 	VMOVNTDQ X7, 16(SI)(R9*2)
 
-stored92:
-	JMP done89
+stored95:
+	JMP done92
 
-kind90:
+kind93:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -4230,67 +4407,67 @@ kind90:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around97
 	VMOVDQU   Y6, (SI)(R9*2)
-	JMP       stored95
+	JMP       stored98
 
-around94:
+around97:
 	VMOVNTDQ Y6, (SI)(R9*2)
 
-stored95:
-	JMP done89
+stored98:
+	JMP done92
 
-done89:
+done92:
 	ADDQ $0x00000010, R9
 	CMPQ R9, $0x00000040
-	JNE  group78
+	JNE  group81
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block78
 
-blocks76:
-some96:
+blocks79:
+some99:
 	TESTQ   AX, AX
-	JLE     done97
+	JLE     done100
 	CMPB    72(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded101
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded98:
+loaded101:
 	CMPB    73(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded102
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded99:
+loaded102:
 	CMPB      273(CX), $0x00
-	JNE       kind101
+	JNE       kind104
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	JMP       done100
+	JMP       done103
 
-kind101:
+kind104:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y6, Y6
 	VMOVAPS   Y7, Y7
-	JMP       done100
+	JMP       done103
 
-done100:
+done103:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal103
+	JNE    reciprocal106
 	VDIVPS Y0, Y6, Y6
 	VDIVPS Y1, Y7, Y7
-	JMP    divided104
+	JMP    divided107
 
-reciprocal103:
+reciprocal106:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4298,7 +4475,7 @@ reciprocal103:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided104:
+divided107:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4310,43 +4487,43 @@ divided104:
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind106
+	JNE       kind109
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
-	JMP       done105
+	JMP       done108
 
-kind106:
+kind109:
 	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VMOVAPS   Y8, Y8
 	VMOVAPS   Y9, Y9
-	JMP       done105
+	JMP       done108
 
-done105:
+done108:
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
 	CMPB      273(CX), $0x00
-	JNE       kind109
+	JNE       kind112
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around110
+	JNE       around113
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored111
+	JMP       stored114
 
-around110:
+around113:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored111:
-	JMP done108
+stored114:
+	JMP done111
 
-kind109:
+kind112:
 	VPSRLD    $0x10, Y6, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y6, Y8, Y8
@@ -4364,26 +4541,26 @@ kind109:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around113
+	JNE       around116
 	VMOVDQU   Y6, (SI)
-	JMP       stored114
+	JMP       stored117
 
-around113:
+around116:
 	VMOVNTDQ Y6, (SI)
 
-stored114:
-	JMP done108
+stored117:
+	JMP done111
 
-done108:
+done111:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some96
+	JMP  some99
 
-done97:
+done100:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -3,8 +3,11 @@ package plans
 import (
 	"bytes"
 	"reflect"
+	"runtime"
 	"sync"
 	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
 )
 
 // SetBeforeJob sets what is called before every job, and returns a function
@@ -105,6 +108,32 @@ func IsOneKernelCall(p Plan) bool {
 	c.plan = pl
 	putCall(c)
 	return is
+}
+
+// EachLongArray calls f with the name and the address of every long array of a worker's copies and of its scratch.
+func EachLongArray(f func(name string, at uintptr)) {
+	w := newWorker()
+	eachLong("copied", reflect.TypeFor[copied](), uintptr(unsafe.Pointer(&w.copied)), f)
+	eachLong("scratch", reflect.TypeFor[cpu.Scratch](), uintptr(unsafe.Pointer(&w.scratch)), f)
+	runtime.KeepAlive(w)
+}
+
+func eachLong(name string, t reflect.Type, at uintptr, f func(name string, at uintptr)) {
+	const long = 8192 // bytes
+	if t.Size() < long {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			eachLong(name+"."+field.Name, field.Type, at+field.Offset, f)
+		}
+	case reflect.Array:
+		f(name, at)
+		eachLong(name+"[0]", t.Elem(), at, f)
+		eachLong(name+"[1]", t.Elem(), at+t.Elem().Size(), f)
+	}
 }
 
 func heldIn(name string, v reflect.Value, begin, end uintptr) (fields []string) {

@@ -32,6 +32,8 @@ const (
 	farAhead = 1 << 14
 	// shortCall: with fewer elements, the call itself takes longer than its computation.
 	shortCall = 1 << 12
+	// longJob is the most elements of a job, unless a run has more: about what a kernel takes in a call.
+	longJob = 4 * jobSize
 	// longestStep is the most elements of a run where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -64,8 +66,9 @@ func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 	default:
 		s.first, s.count, s.apart, rest = l, 1, [kernelOperands]int64{}, 0
 	}
-	run := s.first.size[s.first.dims-1]
-	s.rows, s.stepsPerJob = s.first.count()/run, max(1, jobSize/run)
+	run, count := s.first.size[s.first.dims-1], s.first.count()
+	perJob := min(longJob, max(jobSize, count/int64(8*c.threads))) // some jobs for each thread, but long ones
+	s.rows, s.stepsPerJob = count/run, max(1, perJob/run)
 	s.jobs = ceilDiv(s.rows, s.stepsPerJob)
 	return rest
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// worker is one thread's part of a run: its number and its private memory.
+// worker is one thread's part of a run: its number and its private memory, which begins at a multiple of a page. So
+// the memory of kernels, which comes first, begins at multiples of a cache line: see cpu.Scratch.
 type worker struct {
-	number  int
+	copied  copied
+	codes   [feedSize]int8 // unpacked 4-bit codes
 	scratch cpu.Scratch
+	number  int
 	args    cpu.Args
 	cursors [cursorCount]cursor
-	codes   [feedSize]int8 // unpacked 4-bit codes
-	copied  copied
 	bases   cpu.AffineBases
 	own     ownArgs
 	usesOwn bool // own holds pointers

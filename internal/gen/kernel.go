@@ -43,6 +43,7 @@ type kernel struct {
 	pins      pins
 	split     bool     // vectors hold every other element, see loadSplit
 	finite    bool     // what is stored is no NaN
+	shares    bool     // runs of a single strand may share lines that are stored around the caches
 	setsAside bool     // what is rarely done is emitted behind a loop, not within
 	aside     []func() // what that is
 	dots      bool     // elements of products are pairs of bf16

@@ -8,10 +8,15 @@ import (
 // Without masks, runs of a single strand are taken a step at a time, with little between one and the next, so that
 // short ones pay. The last step of a run ends where that does, and may begin with elements that were mapped before.
 
-// oneStrand handles a call of such runs, if it is one. Those with heads are left to turns.
-func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick bool) {
+// oneStrand handles a call of such runs, if it is one. Those with heads are left to turns, unless they share lines.
+func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
 	other := k.newLabel("other")
+	shared := k.newLabel("shared")
+	if k.shares = heads; heads {
+		k.jumpIf("shares", shared)
+	}
 	k.jumpIf("heads", other)
+	k.c.Label(shared)
 	branch(k.c.CMPQ, k.field("strands"), operand.Imm(1), k.c.JNE, other)
 	if quick {
 		divide := k.newLabel("divide")
@@ -30,6 +35,9 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	near, run, next, done := k.newLabel("near"), k.newLabel("run"), k.newLabel("step"), k.newLabel("done")
 	branch(c.CMPQ, n, operand.U32(step), c.JLT, other)
 	k.jumpUnless("stream", near)
+	if k.shares {
+		k.jumpIf("shares", near)
+	}
 	branch(c.TESTQ, operand.U32(step-1), n, c.JNE, other)
 	c.Label(near)
 	c.LEAQ(operand.Mem{Base: n, Disp: -step}, last)
@@ -45,11 +53,14 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	kept := k.keepEnds(last, step)
 	k.index = c.GP64()
 	c.XORQ(k.index, k.index)
+	lines := k.sharedLines(n, last, steps, step, next, done)
+	lines.begin()
 	c.Label(next)
 	k.ask(ahead, step)
 	body(k)
 	c.ADDQ(operand.U32(step), k.index)
 	branch(c.CMPQ, k.index, last, c.JLE, next)
+	lines.goOn()
 	branch(c.CMPQ, k.index, n, c.JEQ, done)
 	c.MOVQ(last, k.index)
 	if len(kept) > 0 {
@@ -70,14 +81,21 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	k.index, k.split = nil, false
 }
 
-// ask is prefetch in a loop over steps: what costs less than a branch also where nothing lies ahead.
+// ask is prefetch in a loop over steps, aside: where nothing lies ahead the loop never jumps.
 func (k *kernel) ask(ahead reg.GPVirtual, step int) {
-	k.forInputs(func(name string, t *storage) {
-		from := k.c.GP64()
-		k.c.LEAQ(operand.Mem{Base: k.ptr[name], Index: ahead, Scale: 1}, from)
-		for at := 0; at < step*t.size; at += 64 {
-			k.c.PREFETCHT1(operand.Mem{Base: from, Index: k.index, Scale: uint8(t.size), Disp: at})
-		}
+	some, done := k.newLabel("some"), k.newLabel("asked")
+	branch(k.c.TESTQ, ahead, ahead, k.c.JNE, some)
+	k.c.Label(done)
+	k.aside = append(k.aside, func() {
+		k.c.Label(some)
+		k.forInputs(func(name string, t *storage) {
+			from := k.c.GP64()
+			k.c.LEAQ(operand.Mem{Base: k.ptr[name], Index: ahead, Scale: 1}, from)
+			for at := 0; at < step*t.size; at += 64 {
+				k.c.PREFETCHT1(operand.Mem{Base: from, Index: k.index, Scale: uint8(t.size), Disp: at})
+			}
+		})
+		k.c.JMP(operand.LabelRef(done))
 	})
 }
 
