@@ -24,6 +24,9 @@ type sharedLines struct {
 func (k *kernel) sharedLines(n, last, steps reg.GPVirtual, step int, next, done string) *sharedLines {
 	l := &sharedLines{k, n, last, steps, step, next, done, operand.Mem{}}
 	if k.shares {
+		if step*k.out.size > lineBytes {
+			panic("a step is more than a line: " + k.op.name)
+		}
 		l.room = k.roomForEnd("line", 3*lineBytes)
 	}
 	return l
