@@ -150,7 +150,7 @@ func (s *rowSum) evenColumns(columns int64) int64 {
 // noZero is the zero point of codes that have none.
 var noZero int32
 
-// callOfCodes is call for columns of one group of codes.
+// callOfCodes is call for columns of one group of codes, or of those that are listed.
 func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, column, columns int64, mode int) int {
 	c := &e.Codes
 	group := column / c.GroupSize

@@ -115,8 +115,7 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	if k.block == 0 || a.Ready || alone || !k.takes(n, a) || k.lacks(a, n) || !k.ends(n, a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
-	c.stream, c.heads = k.streams(n, a)
-	c.shares = c.heads && k.shares(n, a)
+	c.stream, c.heads, c.shares = k.streams(n, a)
 	c.ahead, c.strands, c.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
@@ -189,24 +188,21 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 // forget clears the pointers to operands and to the scratch in a call that is kept.
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
-// streams reports whether runs are stored around the caches, and whether each has a head, which is stored as usual.
-// Strands must begin alike.
-func (k *kernel) streams(n int, a *Args) (stream, heads bool) {
+// streams reports whether runs are stored around the caches, whether each has a head, which is stored as usual, and
+// whether such runs follow one another, so that kernels without masks store around the caches what two of them have of a
+// line, too (internal/gen/shared_lines.go). Strands must begin alike.
+func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	out := len(a.In)
 	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
-		return false, false
+		return false, false, false
 	}
+	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	if heads && (!k.heads || k.repeats && (n*int(k.out.Size()) < longHeads && !k.shares(n, a) || !k.mayRepeatRuns(n, a))) {
-		return false, false
+	shares = heads && k.repeats && bytes >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes)
+	if heads && (!k.heads || k.repeats && (bytes < longHeads && !shares || !k.mayRepeatRuns(n, a))) {
+		return false, false, false
 	}
-	return true, heads
-}
-
-// shares reports whether runs with heads follow one another, so that kernels without masks store around the caches what
-// two of them have of a line, too (internal/gen/shared_lines.go).
-func (k *kernel) shares(n int, a *Args) bool {
-	return k.repeats && n*int(k.out.Size()) >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[len(a.In)] == int64(n)*k.out.Size()
+	return true, heads, shares
 }
 
 // lacks reports whether a data operand is absent that the kernel reads, or one that it

@@ -34,13 +34,14 @@ func (s *rowSum) codesFunction() {
 		"With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the",
 		"first of four numbers, which are the row's and among which are those of a vector that begins with it.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
+	shifted := []int{8, 6, 4, 2, 1}
 	if !s.isa.masks { // each row reads scales, of few a register has positions
 		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
 		s.c.SUBQ(s.scales, s.param("zero"))
-		s.allocGroups()
+		s.allocGroups(shifted[0])
 	}
 	s.lists()
-	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
+	s.results([]int{8, 4, 2, 1}, shifted, s.notTooMany)
 }
 
 // rowBytes is how many bytes of a row so many columns take.

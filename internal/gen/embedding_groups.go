@@ -11,11 +11,10 @@ import (
 // columnGroups has, of each vector of a tile, which of four parameters its columns take, then how many bytes lie before these.
 type columnGroups struct{ chosen, before operand.Mem }
 
-const mostVectors = 8 // of a tile of codes
-
-func (s *rowSum) allocGroups() {
-	s.columnGroups.chosen = s.c.AllocLocal(mostVectors * (s.isa.bytes + 8))
-	s.columnGroups.before = s.columnGroups.chosen.Offset(mostVectors * s.isa.bytes)
+// allocGroups makes room for the vectors of a tile, of which there are most at the most.
+func (s *rowSum) allocGroups(most int) {
+	s.columnGroups.chosen = s.c.AllocLocal(most * (s.isa.bytes + 8))
+	s.columnGroups.before = s.columnGroups.chosen.Offset(most * s.isa.bytes)
 }
 
 // setGroups sets them for a tile.
