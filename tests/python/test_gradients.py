@@ -216,3 +216,28 @@ def test_tangents_are_rounded_once(dtype, wide):
     _, want = torch.func.jvp(isobit.grid_sample, *(tuple(t.double() for t in pair) for pair in (given[:2], given[2:])))
     assert tangent.dtype == dtype
     torch.testing.assert_close(tangent, want.to(dtype), rtol=torch.finfo(dtype).eps, atol=2e-5)
+
+
+CODES = torch.arange(40).view(5, 8).to(torch.int8)
+PRODUCTS = {
+    "linear": isobit.linear,
+    "quantized_linear": isobit.quantized_linear,
+    "weight_only_linear": lambda x, scale: isobit.weight_only_linear(x, CODES, scale.abs(), group_size=1),
+    "matmul": lambda x, weight: isobit.matmul(x, weight.t()),
+    "matmul of a vector": lambda x, weight: isobit.matmul(x, weight[0]),
+    "matmul of batches": lambda x, weight: isobit.matmul(x, weight.t().expand(3, -1, -1)),
+    "matmul that broadcasts": lambda x, weight: isobit.matmul(x, torch.stack([weight.t(), weight.t().cos()])[:, None]),
+}
+
+
+@pytest.mark.parametrize("shape", ((8,), (3, 8), (3, 2, 8), (1, 3, 2, 8)), ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_what_products_give_is_no_view_and_may_be_written_to(name, shape):
+    """As of torch's: what is written to a view costs its gradient a copy, and is an error where a function made it."""
+    grads = []
+    for relu in (torch.relu, torch.relu_):
+        leaves = draw(*shape).requires_grad_(), draw(5, 8, seed=1).requires_grad_()
+        y = PRODUCTS[name](*leaves)
+        assert not y._is_view()
+        grads.append(torch.autograd.grad(relu(y).sum(), leaves))
+    assert_same(*grads)

@@ -54,6 +54,11 @@ def as_matrix(t: Tensor) -> Tensor:
     return t if t.dim() == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
+# What was just computed, in another shape: no view to autograd, as in torch. A function may return it, and writing to it
+# costs no copy of the gradient.
+shaped = torch.ops.aten._unsafe_view.default
+
+
 def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
     """The sum of the rows of a matrix, from the first to the last: the gradient of a bias of that type."""
     grad = wide_for(dtype, grad)
@@ -168,7 +173,7 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
         return NotImplemented
     matrix = input if whole else attempt(as_matrix, input)
     y = matrix if matrix is NotImplemented else attempt(op.direct, matrix, *rest)
-    return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
+    return y if whole or y is NotImplemented else shaped(y, (*input.shape[:-1], y.shape[1]))
 
 
 def direct_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:

@@ -13,7 +13,7 @@ from .._errors import ArgumentError
 from .._gradient import widest
 from .._jagged import has_rows, of_values
 from .._out import copy_out
-from ._product import are_plain, as_matrix, attempt, direct_matrices, direct_rows, product
+from ._product import are_plain, as_matrix, attempt, direct_matrices, direct_rows, product, shaped
 from .matmul import check_alike
 
 
@@ -57,7 +57,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         check_floats("linear", bias=bias)
         bias = _bias_row(bias, weight, input.dim() + weight.dim() - 2)
     y = product(as_matrix(input), matrix.t(), bias)
-    return y.reshape((*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
+    result: Tensor = shaped(y, (*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
+    return result
 
 
 def _bias_row(bias: Tensor, weight: Tensor, dims: int) -> Tensor:

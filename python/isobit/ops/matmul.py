@@ -17,7 +17,7 @@ from .._jagged import has_rows, of_values
 from .._known import is_true
 from .._out import copy_out
 from .._transforms import wants_derivative
-from ._product import KINDS, OP, are_plain, as_matrix, attempt, direct_matrices, direct_rows, product
+from ._product import KINDS, OP, are_plain, as_matrix, attempt, direct_matrices, direct_rows, product, shaped
 
 
 def check_alike(op: str, **named: Tensor) -> None:
@@ -64,13 +64,16 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
             f"matmul: {shapes}; want an extent of {x.shape[-1]} to go with input of {list(input.shape)}"
         )
     y = _batched(x, w)
-    y = y.squeeze(-1) if other.dim() == 1 else y
-    return y.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else y
+    if input.dim() > 1 and other.dim() > 1:
+        return y
+    rows, columns = y.shape[-2:-1] if input.dim() > 1 else (), y.shape[-1:] if other.dim() > 1 else ()
+    result: Tensor = shaped(y, (*y.shape[:-2], *rows, *columns))
+    return result
 
 
 def _batched(x: Tensor, w: Tensor) -> Tensor:
     if w.dim() == 2:  # one product of all rows
-        return product(as_matrix(x), w).reshape(*x.shape[:-1], w.shape[1])
+        return shaped(product(as_matrix(x), w), (*x.shape[:-1], w.shape[1]))
     try:
         torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
     except RuntimeError:
@@ -85,7 +88,7 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
 def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
     batch, many = x.shape[:-2], math.prod(x.shape[:-2])
     y = product(x.reshape(many, *x.shape[-2:]), w.reshape(many, *w.shape[-2:]))
-    return y.reshape(*batch, *y.shape[-2:])
+    return shaped(y, (*batch, *y.shape[-2:]))
 
 
 def _broadcast(x: Tensor, w: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from .._op import Op
 from .._out import copy_out
 from .._vmap import vmap_fold
 from ._code_range import code_range
-from ._product import KINDS, as_matrix, attempt, direct, product, row_sums
+from ._product import KINDS, as_matrix, attempt, direct, product, row_sums, shaped
 from .dequantize import weights, weights_backward
 from .quantized_linear import check_tensors
 
@@ -91,4 +91,4 @@ def weight_only_linear(
     y = _OP.with_gradient(
         as_matrix(input), weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features
     )
-    return y if input.dim() == 2 else y.reshape(*rows, weight.shape[0])
+    return y if input.dim() == 2 else shaped(y, (*rows, weight.shape[0]))
