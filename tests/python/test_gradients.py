@@ -241,3 +241,11 @@ def test_what_products_give_is_no_view_and_may_be_written_to(name, shape):
         assert not y._is_view()
         grads.append(torch.autograd.grad(relu(y).sum(), leaves))
     assert_same(*grads)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(PRODUCTS.keys() - {"matmul of batches"}))
+def test_a_trace_of_products_takes_any_number_of_rows(name):
+    weight, x = draw(5, 8, seed=1), draw(7, 2, 8)
+    traced = torch.jit.trace(lambda x: PRODUCTS[name](x, weight), x[:3])
+    assert_same(traced(x), PRODUCTS[name](x, weight))

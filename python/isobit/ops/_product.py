@@ -54,9 +54,14 @@ def as_matrix(t: Tensor) -> Tensor:
     return t if t.dim() == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
 
 
-# What was just computed, in another shape: no view to autograd, as in torch. A function may return it, and writing to it
-# costs no copy of the gradient.
-shaped = torch.ops.aten._unsafe_view.default
+_unsafe_view = torch.ops.aten._unsafe_view.default
+
+
+def shaped(y: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """What was just computed, in another shape: no view to autograd, as in torch. A function may return it, and writing
+    to it costs no copy of the gradient. In a trace it is one: extents of reshape alone follow those of an input."""
+    result: Tensor = y.reshape(shape) if is_traced() else _unsafe_view(y, shape)
+    return result
 
 
 def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
@@ -173,7 +178,7 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
         return NotImplemented
     matrix = input if whole else attempt(as_matrix, input)
     y = matrix if matrix is NotImplemented else attempt(op.direct, matrix, *rest)
-    return y if whole or y is NotImplemented else shaped(y, (*input.shape[:-1], y.shape[1]))
+    return y if whole or y is NotImplemented else y.reshape(*input.shape[:-1], y.shape[1])
 
 
 def direct_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:

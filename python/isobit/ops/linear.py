@@ -57,8 +57,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         check_floats("linear", bias=bias)
         bias = _bias_row(bias, weight, input.dim() + weight.dim() - 2)
     y = product(as_matrix(input), matrix.t(), bias)
-    result: Tensor = shaped(y, (*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
-    return result
+    return shaped(y, (*input.shape[:-1], *weight.shape[:-1]))  # () of two vectors
 
 
 def _bias_row(bias: Tensor, weight: Tensor, dims: int) -> Tensor:

@@ -67,8 +67,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if input.dim() > 1 and other.dim() > 1:
         return y
     rows, columns = y.shape[-2:-1] if input.dim() > 1 else (), y.shape[-1:] if other.dim() > 1 else ()
-    result: Tensor = shaped(y, (*y.shape[:-2], *rows, *columns))
-    return result
+    return shaped(y, (*y.shape[:-2], *rows, *columns))
 
 
 def _batched(x: Tensor, w: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from .._op import Op
 from .._out import copy_out
 from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front
-from ._product import KINDS, as_matrix, is_eager, product, row_sums, shaped, weight_gradient
+from ._product import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
 from .quantize_dynamic import quantize_per_token_dynamic
 
@@ -68,7 +68,7 @@ def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Te
         if len(rows) == 1:
             return _CODES.direct(input, x_scale, weight, w_scale, *rest)
         y = _CODES.direct(as_matrix(input), x_scale, weight, w_scale, *rest) if input.dim() else NotImplemented
-        return y if y is NotImplemented else shaped(y, (*rows, y.shape[1]))
+        return y if y is NotImplemented else y.reshape(*rows, y.shape[1])
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 
@@ -105,13 +105,13 @@ def quantized_linear_codes(
         weight_scale = weight_scale.squeeze(1)
     matrix = as_matrix(input)
     y = _CODES(matrix, input_scale.reshape(matrix.shape[0]), weight, weight_scale, bias, dtype)
-    result: Tensor = shaped(y, (*rows, weight.shape[0]))
-    return result
+    return y.reshape(*rows, weight.shape[0])
 
 
 def _forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
     codes = (*_quantize_rows(x), *_quantize_rows(weight))
-    return quantized_linear_codes(*codes, bias, x.dtype), *codes
+    y = quantized_linear_codes(*codes, bias, x.dtype)
+    return y.detach(), *codes  # of a view, autograd would let nobody write to it
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
