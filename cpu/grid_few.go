@@ -5,13 +5,16 @@ import "unsafe"
 // The input's gradient of images with so few positions that no pixel has a full chunk: nothing is
 // counted, and sums lie in the gradient itself. A block has the positions of several images.
 
+// leastImage is what a small image takes as long as where each is a job by itself, in bytes of its channels.
+const leastImage = 2048
+
 // TakesFew reports whether a scatter's Few takes images of so many channels and positions, whose
 // gradients lie so. Where there are more for an image's size, what is done for all channels of a position, or in
 // a frame, takes less time than this; measured.
 func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool {
 	size := int64(unsafe.Sizeof(C(0)))
 	return g.Mode == Bilinear && positions <= ChunkSize && channels <= MaxScatterChannels &&
-		2*positions*(channels+5) <= g.Size[0]*g.Size[1]*g.Size[2]*size &&
+		6*positions*(channels+3) <= max(leastImage/channels, g.Size[0]*g.Size[1]*g.Size[2]*size) &&
 		out.DType.Size() == size && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 
