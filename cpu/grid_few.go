@@ -5,60 +5,49 @@ import "unsafe"
 // The input's gradient of images with so few positions that no pixel has a full chunk: nothing is
 // counted, and sums lie in the gradient itself. A block has the positions of several images.
 
-// More channels, which go side by side, and more positions gain by vectors.
-const (
-	fewChannels  = 4
-	fewPositions = ChunkSize / 2
-)
+// leastImage is what a small image takes as long as where each is a job by itself, in bytes of its channels.
+const leastImage = 2048
 
 // TakesFew reports whether a scatter's Few takes images of so many channels and positions, whose
-// gradients lie so.
+// gradients lie so. Where there are more for an image's size, what is done for all channels of a position, or in
+// a frame, takes less time than this; measured.
 func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool {
-	return g.Mode == Bilinear && positions <= fewPositions && channels <= fewChannels &&
-		out.DType.Size() == int64(unsafe.Sizeof(C(0))) && out.compact(g.Size, g.Dims) && takesPixels[C](g)
+	size := int64(unsafe.Sizeof(C(0)))
+	return g.Mode == Bilinear && positions <= ChunkSize && channels <= MaxScatterChannels &&
+		6*positions*(channels+3) <= max(leastImage/channels, g.Size[0]*g.Size[1]*g.Size[2]*size) &&
+		out.DType.Size() == size && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 
 // addFew is Few by kernels.
 func addFew[C Compute](k *gridKernel, b *GridBlock) {
-	joined := b.Joined
+	g, joined := k.cells(), b.Joined
 	b.Joined = Joined{} // places are those in an image
-	c := locatePixels[C](k.cells(), b, noSlopes)
+	c := locatePixels[C](g, b, noSlopes)
 	b.Joined = joined
-	images, each, taps := max(1, joined.Images), b.N, 1<<b.Dims
+	images, each := max(1, joined.Images), b.N
 	if joined.Images > 0 {
 		each = joined.Each
 	}
+	clearImages[C](b, int64(images))
 	for channel := range b.Channels {
 		dy := fewGradients[C](b, channel)
-		for image := range images {
-			pixels := (*C)(unsafe.Add(b.Input.Channel(channel), int64(image)*joined.Input))
-			sums, first := unsafe.Slice(pixels, b.Size[0]*b.Size[1]*b.Size[2]), image*each
-			clear(sums)
-			addPositions(sums, dy[first:][:each], c, first, taps)
-		}
+		g.addFew[b.Dims-2](c.start(), each, images, (*byte)(b.Input.Channel(channel)), int(joined.Input), (*byte)(unsafe.Pointer(&dy[0])))
 	}
 }
 
-// addPositions adds what positions from a first one on contribute to the pixels of their taps, 4 or 8.
-func addPositions[C Compute](sums, dy []C, c *gridCells, first, taps int) {
-	places := (*[8][cellPitch]int32)(unsafe.Pointer(placesOf[C](c)))
-	weights := (*[8][cellPitch]C)(unsafe.Pointer(planeOf[C](c, planeWeight)))
-	for k, g := range dy {
-		i := first + k
-		for tap := 0; tap < taps; tap += 4 {
-			p, w := (*[4][cellPitch]int32)(places[tap&4:]), (*[4][cellPitch]C)(weights[tap&4:])
-			if at := int(p[0][i]); at >= 0 {
-				sums[at] += C(g * w[0][i])
-			}
-			if at := int(p[1][i]); at >= 0 {
-				sums[at] += C(g * w[1][i])
-			}
-			if at := int(p[2][i]); at >= 0 {
-				sums[at] += C(g * w[2][i])
-			}
-			if at := int(p[3][i]); at >= 0 {
-				sums[at] += C(g * w[3][i])
-			}
+// clearImages clears those that a block has all positions of: at once where nothing lies between them.
+func clearImages[C Compute](b *GridBlock, images int64) {
+	pixels, size := b.Size[0]*b.Size[1]*b.Size[2], int64(unsafe.Sizeof(C(0)))
+	channels := b.Channels
+	if channels == 1 || b.Input.ChannelStride == pixels*size {
+		pixels, channels = channels*pixels, 1
+	}
+	if channels == 1 && b.Joined.Input == pixels*size {
+		pixels, images = images*pixels, 1
+	}
+	for image := range images {
+		for channel := range channels {
+			clear(unsafe.Slice((*C)(unsafe.Add(b.Input.Channel(channel), image*b.Joined.Input)), pixels))
 		}
 	}
 }

@@ -20,6 +20,8 @@ type (
 	tangentKernel func(cells *byte, n int, input, tangent, y *byte)
 	// tapAdd adds a block's contributions to sums of channels that lie side by side.
 	tapAdd func(pixels, weights *byte, taps, pitch, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+	// fewAdd adds those of images one after the other, of n positions each, to sums that lie next bytes apart.
+	fewAdd func(cells *byte, n, images int, sums *byte, next int, dy *byte)
 	// nearestAdd does so where each position has one tap, and dy's channels lie apart.
 	nearestAdd func(pixels *byte, n int, sums, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 )
@@ -40,6 +42,7 @@ type gatherCell struct {
 	cubic   [2]cubicCell
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
+	addFew  [2]fewAdd
 	few     [maxQuad]nearestAdd
 }
 

@@ -23171,6 +23171,324 @@ done:
 	VZEROUPPER
 	RET
 
+// func gridFewAdd2F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd2F32(SB), NOSPLIT, $16-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSS  (DX)(BX*4), X0
+	MOVLQSX 40256(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  4352(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 41344(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    4(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  5440(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 42432(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  6528(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 43520(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    12(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  7616(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
+// func gridFewAdd3F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd3F32(SB), NOSPLIT, $16-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSS  (DX)(BX*4), X0
+	MOVLQSX 40256(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  4352(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 41344(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    4(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  5440(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 42432(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  6528(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 43520(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    12(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  7616(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 44608(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  8704(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 45696(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    4(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  9792(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 46784(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  10880(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	MOVLQSX 47872(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    12(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSS  11968(AX)(BX*4), X0, X1
+	VADDSS  (R8), X1, X1
+	VMOVSS  X1, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
+// func gridFewAdd2F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd2F64(SB), NOSPLIT, $32-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	VMOVUPS X0, 16(SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSD  (DX)(BX*8), X0
+	MOVLQSX 80512(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  8704(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 81600(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  10880(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 82688(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    16(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  13056(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 83776(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    24(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  15232(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
+// func gridFewAdd3F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd3F64(SB), NOSPLIT, $32-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	VMOVUPS X0, 16(SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSD  (DX)(BX*8), X0
+	MOVLQSX 80512(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  8704(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 81600(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  10880(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 82688(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    16(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  13056(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 83776(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    24(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  15232(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 84864(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  17408(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 85952(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    8(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  19584(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 87040(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    16(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  21760(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	MOVLQSX 88128(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    24(SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VMULSD  23936(AX)(BX*8), X0, X1
+	VADDSD  (R8), X1, X1
+	VMOVSD  X1, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
 // func gridNearestAdd1F32(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 // Requires: AVX
 TEXT ·gridNearestAdd1F32(SB), NOSPLIT, $0-80

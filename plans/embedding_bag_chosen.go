@@ -22,7 +22,9 @@ const (
 	lateLarge          = 5        // and of 16 bits, where slots are given late
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
-	choiceCost         = 4        // a choice takes as long to read as so many positions
+	choiceCost         = 4        // a choice takes as long to read as so many positions,
+	addCost            = 16       // and, with its addition, as so many elements of a streaming op
+	chosenTile         = 32       // columns of a job, at least: two lines of f32
 )
 
 // nameCounts is how many counters tell whether a row may be named often: rows share them by the last
@@ -32,8 +34,8 @@ const nameCounts = 1 << 13
 // chosenSums is how one problem runs. Sums lie in the gradient itself, where they can. The others have
 // slots, memory apart with counts of their terms, for a row each.
 //
-// The workspace has the counters of names, the slot of each row and the row of each slot; then for each
-// tile of columns the slots' sums and counts, and the finished chunks. With counted, it has instead the
+// The workspace has the counters of names, the slot of each row and the row of each slot; then, column
+// after column, the slots' sums and counts; then likewise the finished chunks. With counted, it has instead the
 // count of every element's terms and the finished chunks.
 type chosenSums struct {
 	*bagBackward
@@ -44,7 +46,6 @@ type chosenSums struct {
 	counted   int64 // elements that have counts: all, in one tile, so that no row needs a slot; or 0
 	late      bool  // a row gets its slot when an element of it has a second term; in one tile
 	slots     int64 // how many there is room for
-	chunks    int64 // and chunks of a tile
 	perColumn int64 // bytes of a column of a slot
 	perChunk  int64 // bytes
 	rowType   cpu.RowType
@@ -64,7 +65,6 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 	}
 	s.crowded = named > cpu.ChunkSize/4*e.rows
 	s.setApart(dtype, named)
-	s.chunks = e.count * min(columns, columnTile) / cpu.ChunkSize
 	s.rowType = pickSupport(cpu.RowTypes, typesOf(dtype))
 	s.addJob = cpu.ForCompute(e.compute, chosenJob[float32], chosenJob[float64])(s)
 	if choices > s.mostChoices(dtype) && !hot || s.slots*columns*s.perColumn > chosenMost {
@@ -114,17 +114,18 @@ func (s *chosenSums) setApart(dtype tensor.DType, named int64) {
 func (s *chosenSums) workspace() int64 {
 	switch {
 	case s.counted > 0:
-		return roundUp(s.counted, 8) + s.chunks*s.perChunk
+		return roundUp(s.counted, 8) + s.chunksBefore(s.columns)*s.perChunk
 	case s.slots == 0:
 		return 0
 	}
-	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + ceilDiv(s.columns, columnTile)*s.tileBytes()
+	return nameCounts*2 + int32Bytes(s.rows) + s.slots*8 + s.sumBytes() + s.chunksBefore(s.columns)*s.perChunk
 }
 
-// tileBytes returns the bytes that a tile of columns takes.
-func (s *chosenSums) tileBytes() int64 {
-	return roundUp(s.slots*min(s.columns, columnTile)*s.perColumn, 8) + s.chunks*s.perChunk
-}
+// sumBytes returns the bytes of the slots' sums and counts.
+func (s *chosenSums) sumBytes() int64 { return roundUp(s.slots*s.columns*s.perColumn, 8) }
+
+// chunksBefore returns how many chunks there is room for in the columns before one.
+func (s *chosenSums) chunksBefore(column int64) int64 { return s.count * column / cpu.ChunkSize }
 
 func (s *chosenSums) run(c *call) error {
 	b, out := &c.rowSums, &c.args[bagGradWeight]
@@ -140,7 +141,12 @@ func (s *chosenSums) run(c *call) error {
 		clear(slots)
 		b.late, b.order = true, rows
 	}
-	c.parallel(ceilDiv(s.columns, columnTile), s.count*s.columns, s.addJob)
+	cost := addCost * s.count * s.columns
+	if b.width = columnTile; !s.late && s.counted == 0 {
+		workers := int64(c.workers(ceilDiv(s.columns, chosenTile), cost))
+		b.width = min(columnTile, roundUp(ceilDiv(s.columns, workers), chosenTile))
+	}
+	c.parallel(ceilDiv(s.columns, b.width), cost, s.addJob)
 	return nil
 }
 
@@ -157,25 +163,25 @@ func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, 
 func chosenJob[C cpu.Compute](s *chosenSums) job {
 	return func(c *call, w *worker, number int64) {
 		r, b := s.choices(c), &c.rowSums
-		column := number * columnTile
-		width := min(columnTile, s.columns-column)
+		column := number * b.width
+		width := min(b.width, s.columns-column)
 		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width), Type: s.rowType}
-		if len(b.order) > 0 {
+		memory := c.workspace[:s.workspace()]
+		switch chunks := s.chunksBefore(column+width) - s.chunksBefore(column); {
+		case s.counted > 0:
+			sums.Seen = memory[:s.counted]
+			sums.Full = valuesIn[cpu.ChosenChunk[C]](memory[roundUp(s.counted, 8):], chunks)
+		case len(b.order) > 0:
 			_, sums.Slots, _ = s.lists(c)
 			sums.Rows, sums.Late = b.order, b.late
-			memory := c.workspace[s.workspace()-(ceilDiv(s.columns, columnTile)-number)*s.tileBytes():]
+			begin := s.workspace() - s.chunksBefore(s.columns)*s.perChunk
+			if chunks > 0 { // else this is where the workspace may end
+				sums.Full = valuesIn[cpu.ChosenChunk[C]](memory[begin+s.chunksBefore(column)*s.perChunk:], chunks)
+			}
+			memory = memory[begin-s.sumBytes()+column*s.slots*s.perColumn:]
 			used, size := int64(len(sums.Rows))*width, int64(unsafe.Sizeof(C(0)))
 			sums.Sums = valuesIn[C](memory, used)
 			sums.Counts = valuesIn[uint16](memory[used*size:], used)
-			if s.chunks > 0 { // else this is where the workspace may end
-				memory = memory[s.tileBytes()-s.chunks*s.perChunk:]
-				sums.Full = valuesIn[cpu.ChosenChunk[C]](memory, s.chunks)
-			}
-		}
-		if s.counted > 0 {
-			memory := c.workspace[:s.workspace()]
-			sums.Seen = memory[:s.counted]
-			sums.Full = valuesIn[cpu.ChosenChunk[C]](memory[roundUp(s.counted, 8):], s.chunks)
 		}
 		sums.Begin()
 		var list [columnTile]int64

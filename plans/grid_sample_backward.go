@@ -56,6 +56,7 @@ type gridGradients struct {
 	framed          cpu.GridFramed
 	small           job  // the grid's gradient, of a small image
 	together        bool // ... and the input's
+	few             job  // both, of images with few positions
 }
 
 func buildGridSampleBackward(pl *plan) error {
@@ -77,6 +78,10 @@ func buildGridSampleBackward(pl *plan) error {
 	// Both gradients of small images are made together, but of many channels by themselves.
 	g.together = g.ofGrid && g.ofInput && s.channels <= cpu.MostFramedSums
 	g.small = gradientsFramed(g.framed, g.together, g.scatter.job, g.scatter.perImage)
+	g.few = func(c *call, w *worker, number int64) {
+		g.slopes(c, w, number)
+		g.scatter.few(c, w, number)
+	}
 	pl.keepAlikeCalls()
 	pl.run = g.run
 	return nil
@@ -124,6 +129,10 @@ func (g *gridGradients) runGrid(c *call, dims, scattering int) (both bool) {
 	}
 	byRows := c.readsRows(backwardInput, cpu.SlopesRows)
 	switch {
+	case !byRows && g.ofInput && g.scatter.areFew(c, g.cost):
+		s.joinImages(c, backwardInput, backwardGrid, g.cost)
+		c.parallel(s.tiles(), g.cost, g.few)
+		return true
 	case !byRows && c.framed(g.framed, s, g.cost, cpu.GridGradients{Grid: true, Input: g.together}, backwardGradOutput):
 		c.parallel(g.batch, g.cost, g.small)
 		return g.together

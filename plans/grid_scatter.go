@@ -20,12 +20,19 @@ type scatterJobs struct {
 // run computes the input's gradient.
 func (j *scatterJobs) run(c *call, cost int64) {
 	s := &c.sampler
-	if j.few != nil && s.rowsPerImage() == 1 && s.blocksPerRow() == 1 && j.takesFew(c) {
+	if j.areFew(c, cost) {
 		s.joinImages(c, backwardGradInput, backwardGrid, cost)
 		c.parallel(ceilDiv(s.batch, s.images), cost, j.few)
 		return
 	}
 	c.parallel(j.perImage*s.batch, cost, j.job)
+}
+
+// areFew reports whether few is for a call: its positions lie in blocks, and images are no fewer than threads.
+func (j *scatterJobs) areFew(c *call, cost int64) bool {
+	s := &c.sampler
+	return j.few != nil && s.rowsPerImage() == 1 && s.blocksPerRow() == 1 &&
+		s.batch >= int64(c.workers(j.perImage*s.batch, cost)) && j.takesFew(c)
 }
 
 // scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.

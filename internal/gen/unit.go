@@ -31,7 +31,7 @@ var units = []unit{
 	{"cpu", "embedding_codes", "amd64", []func(c *build.Context){codeSums}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
-	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
+	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, fewAdds, nearestAdds}},
 	{"cpu", "grid_rows", "amd64", []func(c *build.Context){rowTermsKernels}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "matmul", "amd64", []func(c *build.Context){matmuls, matmulsTransposed, matmulDots, matmulBatches}},
