@@ -34,14 +34,15 @@ func (s *rowSum) codesFunction() {
 		"With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the",
 		"first of four numbers, which are the row's and among which are those of a vector that begins with it.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
-	shifted := []int{8, 6, 4, 2, 1}
-	if !s.isa.masks { // each row reads scales, of few a register has positions
+	groups := vectorsTo(8)
+	if !s.isa.masks {
+		groups = append(pairsTo(8), 1) // each row reads scales, of few a register has positions
 		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
 		s.c.SUBQ(s.scales, s.param("zero"))
-		s.allocGroups(shifted[0])
+		s.allocGroups(groups[0])
 	}
 	s.lists()
-	s.results([]int{8, 4, 2, 1}, shifted, s.notTooMany)
+	s.results(groups, s.notTooMany)
 }
 
 // rowBytes is how many bytes of a row so many columns take.
@@ -253,7 +254,7 @@ func (s *rowSum) quietScale(scale reg.VecVirtual) {
 // narrows reports whether results may be of 16 bits, beside rows that are not.
 func (s *rowSum) narrows() bool { return s.out == f32 }
 
-// packed reports whether rows are halves of bytes, of which no mask takes less than a vector.
+// packed reports whether rows are halves of bytes.
 func (s *rowSum) packed() bool { return s.codes != nil && s.codes.size == 0 }
 
 // parameter returns where a row has its own.
@@ -307,7 +308,7 @@ func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {
 		v := k.vector()
 		if k.isa.masks {
 			upper := k.vector()
-			k.emit("VPMOVZXBQ", from, v)
+			k.fetch("VPMOVZXBQ", from, v)
 			k.emit("VPSLLQ", 28, v, upper)
 			k.emit(k.bits("VPOR"), upper, v, v)
 			k.emit("VPSLLD", 28, v, v)

@@ -81,6 +81,11 @@ func (s *rowSum) beginFewCodes() (few fewCodes) {
 // loadCodes loads a vector of a row's codes.
 func (s *rowSum) loadCodes(from memory) reg.VecVirtual {
 	if s.shifted.few == nil {
+		columns := s.tail
+		defer func() { s.tail = columns }()
+		if columns != nil && s.packed() {
+			s.tail = s.shifted.bytes
+		}
 		return s.codes.load(s.kernel, from)
 	}
 	c, few, row := s.c, s.shifted.few.codes, from.Index.(reg.GPVirtual)
