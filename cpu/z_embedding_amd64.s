@@ -78,14 +78,14 @@ few10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows15
 
 row14:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -194,14 +194,14 @@ rows17:
 none13:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows19
 
 row18:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -930,14 +930,14 @@ few81:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows86
 
 row85:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -1041,14 +1041,14 @@ rows88:
 none84:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows90
 
 row89:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -1747,14 +1747,14 @@ few147:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows152
 
 row151:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -1853,14 +1853,14 @@ rows154:
 none150:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows156
 
 row155:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -2508,14 +2508,14 @@ few212:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows217
 
 row216:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -2609,14 +2609,14 @@ rows219:
 none215:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows221
 
 row220:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -3244,14 +3244,14 @@ few274:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows279
 
 row278:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -3340,14 +3340,14 @@ rows281:
 none277:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows283
 
 row282:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -3926,14 +3926,14 @@ few335:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows340
 
 row339:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -4017,14 +4017,14 @@ rows342:
 none338:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows344
 
 row343:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -4581,14 +4581,14 @@ few393:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows398
 
 row397:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -4667,14 +4667,14 @@ rows400:
 none396:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows402
 
 row401:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -5184,14 +5184,14 @@ few450:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows455
 
 row454:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -5265,14 +5265,14 @@ rows457:
 none453:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows459
 
 row458:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -15256,14 +15256,14 @@ few10:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows15
 
 row14:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -15372,14 +15372,14 @@ rows17:
 none13:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows19
 
 row18:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -15699,14 +15699,14 @@ few38:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows43
 
 row42:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -15810,14 +15810,14 @@ rows45:
 none41:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows47
 
 row46:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -16121,14 +16121,14 @@ few66:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows71
 
 row70:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -16227,14 +16227,14 @@ rows73:
 none69:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows75
 
 row74:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -16526,14 +16526,14 @@ few94:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows99
 
 row98:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -16627,14 +16627,14 @@ rows101:
 none97:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows103
 
 row102:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -16914,14 +16914,14 @@ few122:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows127
 
 row126:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -17010,14 +17010,14 @@ rows129:
 none125:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows131
 
 row130:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -17285,14 +17285,14 @@ few150:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows155
 
 row154:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -17376,14 +17376,14 @@ rows157:
 none153:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows159
 
 row158:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -17639,14 +17639,14 @@ few178:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows183
 
 row182:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -17725,14 +17725,14 @@ rows185:
 none181:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows187
 
 row186:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -17976,14 +17976,14 @@ few206:
 	ADDQ    factors+48(FP), R10
 	MOVQ    BX, R11
 	MOVQ    known+40(FP), R14
-	SUBQ    $0x00000020, R14
+	SUBQ    $0x00000080, R14
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
 	JGE     rows211
 
 row210:
-	MOVQ         32(R11), R13
+	MOVQ         128(R11), R13
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
@@ -18057,14 +18057,14 @@ rows213:
 none209:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
-	SUBQ    $0x00000020, R13
+	SUBQ    $0x00000080, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
 	JGE     rows215
 
 row214:
-	MOVQ       32(R10), R12
+	MOVQ       128(R10), R12
 	IMULQ      AX, R12
 	MOVQ       (R10), R11
 	IMULQ      AX, R11
@@ -24918,6 +24918,7 @@ row15:
 	VMULPS         Z24, Z22, Z22
 	VADDPS         Z22, Z21, Z21
 	PREFETCHT0     511(R9)(R13*1)
+	PREFETCHT0     511(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row15
@@ -25055,6 +25056,7 @@ row19:
 	VPANDD     Z1, Z23, Z23
 	VADDPS     Z22, Z20, Z20
 	VADDPS     Z23, Z21, Z21
+	PREFETCHT0 511(R9)(R12*1)
 	PREFETCHT0 511(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -25351,6 +25353,7 @@ row43:
 	VADDPS       Z23, Z20, Z20
 	VMULPS       Z24, Z22, Z22
 	VADDPS       Z22, Z21, Z21
+	PREFETCHT0   511(R9)(R13*1)
 	PREFETCHT0   511(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -25753,6 +25756,7 @@ row63:
 	VMULPS         Z22, Z20, Z20
 	VADDPS         Z20, Z19, Z19
 	PREFETCHT0     447(R9)(R13*1)
+	PREFETCHT0     447(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row63
@@ -25877,6 +25881,7 @@ row67:
 	VPANDD     Z1, Z21, Z21
 	VADDPS     Z20, Z18, Z18
 	VADDPS     Z21, Z19, Z19
+	PREFETCHT0 447(R9)(R12*1)
 	PREFETCHT0 447(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -26143,6 +26148,7 @@ row89:
 	VADDPS       Z21, Z18, Z18
 	VMULPS       Z22, Z20, Z20
 	VADDPS       Z20, Z19, Z19
+	PREFETCHT0   447(R9)(R13*1)
 	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26500,6 +26506,7 @@ row108:
 	VMULPS         Z20, Z18, Z18
 	VADDPS         Z18, Z17, Z17
 	PREFETCHT0     383(R9)(R13*1)
+	PREFETCHT0     383(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row108
@@ -26611,6 +26618,7 @@ row112:
 	VPANDD     Z1, Z19, Z19
 	VADDPS     Z18, Z16, Z16
 	VADDPS     Z19, Z17, Z17
+	PREFETCHT0 383(R9)(R12*1)
 	PREFETCHT0 383(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -26847,6 +26855,7 @@ row132:
 	VADDPS       Z19, Z16, Z16
 	VMULPS       Z20, Z18, Z18
 	VADDPS       Z18, Z17, Z17
+	PREFETCHT0   383(R9)(R13*1)
 	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -27168,6 +27177,7 @@ row151:
 	VMULPS         Z18, Z16, Z16
 	VADDPS         Z16, Z15, Z15
 	PREFETCHT0     319(R9)(R13*1)
+	PREFETCHT0     319(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row151
@@ -27266,6 +27276,7 @@ row155:
 	VPANDD     Z1, Z17, Z17
 	VADDPS     Z16, Z14, Z14
 	VADDPS     Z17, Z15, Z15
+	PREFETCHT0 319(R9)(R12*1)
 	PREFETCHT0 319(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -27472,6 +27483,7 @@ row173:
 	VADDPS       Z17, Z14, Z14
 	VMULPS       Z18, Z16, Z16
 	VADDPS       Z16, Z15, Z15
+	PREFETCHT0   319(R9)(R13*1)
 	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -27759,6 +27771,7 @@ row192:
 	VMULPS         Z24, Z22, Z22
 	VADDPS         Z22, Z13, Z13
 	PREFETCHT0     255(R9)(R13*1)
+	PREFETCHT0     255(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row192
@@ -27844,6 +27857,7 @@ row196:
 	VPANDD     Z1, Z23, Z23
 	VADDPS     Z22, Z12, Z12
 	VADDPS     Z23, Z13, Z13
+	PREFETCHT0 255(R9)(R12*1)
 	PREFETCHT0 255(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28020,6 +28034,7 @@ row212:
 	VADDPS       Z23, Z12, Z12
 	VMULPS       Z24, Z22, Z22
 	VADDPS       Z22, Z13, Z13
+	PREFETCHT0   255(R9)(R13*1)
 	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -28278,6 +28293,7 @@ row232:
 	VMULPS         Z14, Z12, Z12
 	VADDPS         Z12, Z11, Z11
 	PREFETCHT0     191(R9)(R13*1)
+	PREFETCHT0     191(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row232
@@ -28350,6 +28366,7 @@ row236:
 	VPANDD     Z1, Z13, Z13
 	VADDPS     Z12, Z10, Z10
 	VADDPS     Z13, Z11, Z11
+	PREFETCHT0 191(R9)(R12*1)
 	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28496,6 +28513,7 @@ row250:
 	VADDPS       Z13, Z10, Z10
 	VMULPS       Z14, Z12, Z12
 	VADDPS       Z12, Z11, Z11
+	PREFETCHT0   191(R9)(R13*1)
 	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -28709,6 +28727,7 @@ row269:
 	VMULPS         Z12, Z10, Z10
 	VADDPS         Z10, Z9, Z9
 	PREFETCHT0     127(R9)(R13*1)
+	PREFETCHT0     127(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row269
@@ -28768,6 +28787,7 @@ row273:
 	VPANDD     Z1, Z11, Z11
 	VADDPS     Z10, Z8, Z8
 	VADDPS     Z11, Z9, Z9
+	PREFETCHT0 127(R9)(R12*1)
 	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28884,6 +28904,7 @@ row285:
 	VADDPS       Z11, Z8, Z8
 	VMULPS       Z12, Z10, Z10
 	VADDPS       Z10, Z9, Z9
+	PREFETCHT0   127(R9)(R13*1)
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -29069,6 +29090,7 @@ row305:
 	VMULPS         Z10, Z8, Z8
 	VADDPS         Z8, Z7, Z7
 	PREFETCHT0     63(R9)(R12*1)
+	PREFETCHT0     63(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row305
@@ -29157,6 +29179,7 @@ row309:
 	VPANDD     Z1, Z9, Z9
 	VADDPS     Z8, Z6, Z6
 	VADDPS     Z9, Z7, Z7
+	PREFETCHT0 63(R9)(R11*1)
 	PREFETCHT0 63(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -29272,6 +29295,7 @@ row319:
 	VADDPS       Z9, Z6, Z6
 	VMULPS       Z10, Z8, Z8
 	VADDPS       Z8, Z7, Z7
+	PREFETCHT0   63(R9)(R12*1)
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -29460,6 +29484,7 @@ row339:
 	VPSLLD         $0x10, Z1, Z1
 	VMULPS         Z1, Z0, Z0
 	VADDPS         Z0, Z7, Z7
+	PREFETCHT0     63(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row339
@@ -29554,6 +29579,7 @@ row343:
 	VPMOVZXWD  32(R9)(R11*1), Z0
 	VPSLLD     $0x10, Z0, Z0
 	VADDPS     Z0, Z7, Z7
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row343
@@ -29682,6 +29708,7 @@ row355:
 	VPSLLD       $0x10, Z1, Z1
 	VMULPS       Z1, Z0, Z0
 	VADDPS       Z0, Z7, Z7
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row355
@@ -30935,6 +30962,7 @@ row441:
 	VPSLLD       $0x10, Z9, Z9
 	VPCMPEQD     448(R11)(R12*4), Z8, K1
 	VADDPS       Z9, Z7, K1, Z7
+	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row441
@@ -31597,6 +31625,7 @@ row499:
 	VPSLLD       $0x10, Z7, Z7
 	VPCMPEQD     320(R11)(R12*4), Z6, K1
 	VADDPS       Z7, Z5, K1, Z5
+	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row499
@@ -32148,6 +32177,7 @@ row552:
 	VPSLLD       $0x10, Z9, Z9
 	VPCMPEQD     192(R11)(R12*4), Z8, K1
 	VADDPS       Z9, Z3, K1, Z3
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row552
@@ -32602,6 +32632,7 @@ row602:
 	VPSLLD       $0x10, Z3, Z3
 	VPCMPEQD     64(R11)(R12*4), Z2, K1
 	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   63(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row602
@@ -33427,6 +33458,7 @@ row674:
 	VMOVAPS    Z19, K1, Z7
 	VMOVDQA32  Z16, K1, Z15
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 255(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row674
@@ -34133,6 +34165,7 @@ row698:
 	VMOVAPS    Z6, K1, Z5
 	VMOVDQA32  Z16, K1, Z13
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 191(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row698
@@ -34703,6 +34736,7 @@ row722:
 	VMOVAPS    Z19, K1, Z3
 	VMOVDQA32  Z16, K1, Z11
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row722
@@ -35141,6 +35175,7 @@ row746:
 	VMOVAPS    Z2, K1, Z1
 	VMOVDQA32  Z16, K1, Z9
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row746
@@ -36056,6 +36091,7 @@ row15:
 	VCVTPH2PS    480(R9)(R12*1), Z17
 	VMULPS       Z17, Z16, Z16
 	VADDPS       Z16, Z15, Z15
+	PREFETCHT0   511(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row15
@@ -36179,6 +36215,7 @@ row19:
 	PREFETCHT0 448(R8)(R12*1)
 	VCVTPH2PS  480(R9)(R11*1), Z16
 	VADDPS     Z16, Z15, Z15
+	PREFETCHT0 511(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row19
@@ -36391,6 +36428,7 @@ row45:
 	VCVTPH2PS    480(R9)(R12*1), Z17
 	VMULPS       Z17, Z16, Z16
 	VADDPS       Z16, Z15, Z15
+	PREFETCHT0   511(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row45
@@ -37385,6 +37423,7 @@ row111:
 	VCVTPH2PS    416(R9)(R12*1), Z15
 	VMULPS       Z15, Z14, Z14
 	VADDPS       Z14, Z13, Z13
+	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row111
@@ -37497,6 +37536,7 @@ row115:
 	PREFETCHT0 384(R8)(R12*1)
 	VCVTPH2PS  416(R9)(R11*1), Z14
 	VADDPS     Z14, Z13, Z13
+	PREFETCHT0 447(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row115
@@ -37690,6 +37730,7 @@ row139:
 	VCVTPH2PS    416(R9)(R12*1), Z15
 	VMULPS       Z15, Z14, Z14
 	VADDPS       Z14, Z13, Z13
+	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row139
@@ -38587,6 +38628,7 @@ row202:
 	VCVTPH2PS    352(R9)(R12*1), Z13
 	VMULPS       Z13, Z12, Z12
 	VADDPS       Z12, Z11, Z11
+	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row202
@@ -38688,6 +38730,7 @@ row206:
 	PREFETCHT0 320(R8)(R12*1)
 	VCVTPH2PS  352(R9)(R11*1), Z12
 	VADDPS     Z12, Z11, Z11
+	PREFETCHT0 383(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row206
@@ -38862,6 +38905,7 @@ row228:
 	VCVTPH2PS    352(R9)(R12*1), Z13
 	VMULPS       Z13, Z12, Z12
 	VADDPS       Z12, Z11, Z11
+	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row228
@@ -39671,6 +39715,7 @@ row289:
 	VCVTPH2PS    288(R9)(R12*1), Z11
 	VMULPS       Z11, Z10, Z10
 	VADDPS       Z10, Z9, Z9
+	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row289
@@ -39761,6 +39806,7 @@ row293:
 	PREFETCHT0 256(R8)(R12*1)
 	VCVTPH2PS  288(R9)(R11*1), Z10
 	VADDPS     Z10, Z9, Z9
+	PREFETCHT0 319(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row293
@@ -39916,6 +39962,7 @@ row313:
 	VCVTPH2PS    288(R9)(R12*1), Z11
 	VMULPS       Z11, Z10, Z10
 	VADDPS       Z10, Z9, Z9
+	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row313
@@ -40639,6 +40686,7 @@ row372:
 	VCVTPH2PS    224(R9)(R12*1), Z17
 	VMULPS       Z17, Z16, Z16
 	VADDPS       Z16, Z7, Z7
+	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row372
@@ -40718,6 +40766,7 @@ row376:
 	PREFETCHT0 192(R8)(R12*1)
 	VCVTPH2PS  224(R9)(R11*1), Z16
 	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 255(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row376
@@ -40854,6 +40903,7 @@ row394:
 	VCVTPH2PS    224(R9)(R12*1), Z17
 	VMULPS       Z17, Z16, Z16
 	VADDPS       Z16, Z7, Z7
+	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row394
@@ -41496,6 +41546,7 @@ row452:
 	VCVTPH2PS    160(R9)(R12*1), Z7
 	VMULPS       Z7, Z6, Z6
 	VADDPS       Z6, Z5, Z5
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row452
@@ -41564,6 +41615,7 @@ row456:
 	PREFETCHT0 128(R8)(R12*1)
 	VCVTPH2PS  160(R9)(R11*1), Z6
 	VADDPS     Z6, Z5, Z5
+	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row456
@@ -41681,6 +41733,7 @@ row472:
 	VCVTPH2PS    160(R9)(R12*1), Z7
 	VMULPS       Z7, Z6, Z6
 	VADDPS       Z6, Z5, Z5
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row472
@@ -42226,6 +42279,7 @@ row527:
 	VCVTPH2PS    96(R9)(R12*1), Z5
 	VMULPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row527
@@ -42283,6 +42337,7 @@ row531:
 	PREFETCHT0 64(R8)(R12*1)
 	VCVTPH2PS  96(R9)(R11*1), Z4
 	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row531
@@ -42381,6 +42436,7 @@ row545:
 	VCVTPH2PS    96(R9)(R12*1), Z5
 	VMULPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row545
@@ -42838,6 +42894,7 @@ row598:
 	VCVTPH2PS    32(R9)(R12*1), Z3
 	VMULPS       Z3, Z2, Z2
 	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row598
@@ -42926,6 +42983,7 @@ row602:
 	PREFETCHT0 (R8)(R12*1)
 	VCVTPH2PS  32(R9)(R11*1), Z2
 	VADDPS     Z2, Z1, Z1
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row602
@@ -43032,6 +43090,7 @@ row614:
 	VCVTPH2PS    32(R9)(R12*1), Z3
 	VMULPS       Z3, Z2, Z2
 	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row614
@@ -44137,6 +44196,7 @@ row701:
 	VCVTPH2PS    224(R9)(R14*1), Z9
 	VPCMPEQD     448(R11)(R12*4), Z8, K1
 	VADDPS       Z9, Z7, K1, Z7
+	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row701
@@ -44684,6 +44744,7 @@ row759:
 	VCVTPH2PS    160(R9)(R14*1), Z7
 	VPCMPEQD     320(R11)(R12*4), Z6, K1
 	VADDPS       Z7, Z5, K1, Z5
+	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row759
@@ -45150,6 +45211,7 @@ row812:
 	VCVTPH2PS    96(R9)(R14*1), Z9
 	VPCMPEQD     192(R11)(R12*4), Z8, K1
 	VADDPS       Z9, Z3, K1, Z3
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row812
@@ -45549,6 +45611,7 @@ row862:
 	VCVTPH2PS    32(R9)(R14*1), Z3
 	VPCMPEQD     64(R11)(R12*4), Z2, K1
 	VADDPS       Z3, Z1, K1, Z1
+	PREFETCHT0   63(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row862
@@ -46312,6 +46375,7 @@ row934:
 	VMOVAPS    Z19, K1, Z7
 	VMOVDQA32  Z16, K1, Z15
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 255(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row934
@@ -46984,6 +47048,7 @@ row958:
 	VMOVAPS    Z6, K1, Z5
 	VMOVDQA32  Z16, K1, Z13
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 191(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row958
@@ -47528,6 +47593,7 @@ row982:
 	VMOVAPS    Z19, K1, Z3
 	VMOVDQA32  Z16, K1, Z11
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row982
@@ -47948,6 +48014,7 @@ row1006:
 	VMOVAPS    Z2, K1, Z1
 	VMOVDQA32  Z16, K1, Z9
 	VPSUBD     Z17, Z16, Z16
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row1006
@@ -48783,6 +48850,7 @@ row13:
 	PREFETCHT0   384(R8)(R13*1)
 	VMULPS       416(R9)(R12*1), Y14, Y14
 	VADDPS       Y14, Y13, Y13
+	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row13
@@ -48866,6 +48934,7 @@ row17:
 	VADDPS     384(R8)(R11*1), Y12, Y12
 	PREFETCHT0 384(R8)(R12*1)
 	VADDPS     416(R9)(R11*1), Y13, Y13
+	PREFETCHT0 447(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row17
@@ -50291,6 +50360,7 @@ row140:
 	PREFETCHT0   320(R8)(R13*1)
 	VMULPS       352(R9)(R12*1), Y12, Y12
 	VADDPS       Y12, Y11, Y11
+	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row140
@@ -50367,6 +50437,7 @@ row144:
 	VADDPS     320(R8)(R11*1), Y10, Y10
 	PREFETCHT0 320(R8)(R12*1)
 	VADDPS     352(R9)(R11*1), Y11, Y11
+	PREFETCHT0 383(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row144
@@ -51637,6 +51708,7 @@ row259:
 	PREFETCHT0   256(R8)(R13*1)
 	VMULPS       288(R9)(R12*1), Y10, Y10
 	VADDPS       Y10, Y9, Y9
+	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row259
@@ -51706,6 +51778,7 @@ row263:
 	VADDPS     256(R8)(R11*1), Y8, Y8
 	PREFETCHT0 256(R8)(R12*1)
 	VADDPS     288(R9)(R11*1), Y9, Y9
+	PREFETCHT0 319(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row263
@@ -52823,6 +52896,7 @@ row370:
 	PREFETCHT0   192(R8)(R13*1)
 	VMULPS       224(R9)(R12*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row370
@@ -52885,6 +52959,7 @@ row374:
 	VADDPS     192(R8)(R11*1), Y6, Y6
 	PREFETCHT0 192(R8)(R12*1)
 	VADDPS     224(R9)(R11*1), Y7, Y7
+	PREFETCHT0 255(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row374
@@ -53857,6 +53932,7 @@ row475:
 	PREFETCHT0   128(R8)(R13*1)
 	VMULPS       160(R9)(R12*1), Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row475
@@ -53912,6 +53988,7 @@ row479:
 	VADDPS     128(R8)(R11*1), Y4, Y4
 	PREFETCHT0 128(R8)(R12*1)
 	VADDPS     160(R9)(R11*1), Y5, Y5
+	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row479
@@ -54717,6 +54794,7 @@ row570:
 	PREFETCHT0   64(R8)(R13*1)
 	VMULPS       96(R9)(R12*1), Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row570
@@ -54765,6 +54843,7 @@ row574:
 	VADDPS     64(R8)(R11*1), Y2, Y2
 	PREFETCHT0 64(R8)(R12*1)
 	VADDPS     96(R9)(R11*1), Y3, Y3
+	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row574
@@ -55415,6 +55494,7 @@ row657:
 	PREFETCHT0   (R8)(R13*1)
 	VMULPS       32(R9)(R12*1), Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row657
@@ -55489,6 +55569,7 @@ row661:
 	VADDPS     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPS     32(R9)(R11*1), Y1, Y1
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row661
@@ -55984,7 +56065,7 @@ skip718:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -56018,7 +56099,7 @@ skip720:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -56041,7 +56122,7 @@ skip724:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -56096,12 +56177,12 @@ few691:
 	LEAQ         (R8)(DX*4), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), DX
 	SHRQ         $0x01, DX
 	VMOVQ        DX, X0
 	VPBROADCASTD X0, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	MOVQ         (SP), DX
 	DECQ         DX
 	VMOVQ        DX, X0
@@ -56432,7 +56513,7 @@ skip761:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X4
 	VPBROADCASTD X4, Y4
-	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VPCMPGTD     numbers8x32<>+0(SB), Y4, Y4
 	VANDNPS      Y0, Y4, Y0
 	VMASKMOVPS   (DX), X2, X4
 	LEAQ         (DX), BX
@@ -56486,7 +56567,7 @@ skip763:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X4
 	VPBROADCASTD X4, Y4
-	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VPCMPGTD     numbers8x32<>+0(SB), Y4, Y4
 	VANDNPS      Y0, Y4, Y0
 	VMASKMOVPS   (DX), X2, X4
 	LEAQ         (DX), BX
@@ -56529,7 +56610,7 @@ skip768:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X4
 	VPBROADCASTD X4, Y4
-	VPCMPGTD     numbers32<>+0(SB), Y4, Y4
+	VPCMPGTD     numbers8x32<>+0(SB), Y4, Y4
 	VANDNPS      Y0, Y4, Y0
 	VMASKMOVPS   (DX), Y1, Y4
 	VADDPS       Y0, Y4, Y0
@@ -56563,15 +56644,15 @@ DATA all32_1<>+24(SB)/4, $0x00000001
 DATA all32_1<>+28(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $32
 
-DATA numbers32<>+0(SB)/4, $0x00000000
-DATA numbers32<>+4(SB)/4, $0x00000001
-DATA numbers32<>+8(SB)/4, $0x00000002
-DATA numbers32<>+12(SB)/4, $0x00000003
-DATA numbers32<>+16(SB)/4, $0x00000004
-DATA numbers32<>+20(SB)/4, $0x00000005
-DATA numbers32<>+24(SB)/4, $0x00000006
-DATA numbers32<>+28(SB)/4, $0x00000007
-GLOBL numbers32<>(SB), RODATA|NOPTR, $32
+DATA numbers8x32<>+0(SB)/4, $0x00000000
+DATA numbers8x32<>+4(SB)/4, $0x00000001
+DATA numbers8x32<>+8(SB)/4, $0x00000002
+DATA numbers8x32<>+12(SB)/4, $0x00000003
+DATA numbers8x32<>+16(SB)/4, $0x00000004
+DATA numbers8x32<>+20(SB)/4, $0x00000005
+DATA numbers8x32<>+24(SB)/4, $0x00000006
+DATA numbers8x32<>+28(SB)/4, $0x00000007
+GLOBL numbers8x32<>(SB), RODATA|NOPTR, $32
 
 DATA numbers16<>+0(SB)/2, $0x0000
 DATA numbers16<>+2(SB)/2, $0x0001
@@ -56712,6 +56793,7 @@ row785:
 	VPCMPEQD     224(R11)(R12*4), Y8, Y8
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row785
@@ -57230,6 +57312,7 @@ row831:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row831
@@ -57651,6 +57734,7 @@ row871:
 	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row871
@@ -57998,6 +58082,7 @@ row909:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   63(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row909
@@ -58138,12 +58223,12 @@ skip920:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x08, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
@@ -58187,12 +58272,12 @@ skip922:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x08, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
@@ -58219,12 +58304,12 @@ skip926:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x08, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VMOVUPS      (DX), Y2
 	VADDPS       Y0, Y2, Y0
@@ -58512,7 +58597,7 @@ skip957:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -58546,7 +58631,7 @@ skip959:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -58569,7 +58654,7 @@ skip963:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VMOVUPS      (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -58726,6 +58811,7 @@ row981:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row981
@@ -58942,6 +59028,7 @@ row993:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row993
@@ -59160,6 +59247,7 @@ row1006:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row1006
@@ -59549,12 +59637,12 @@ few1013:
 	LEAQ         (R9)(BX*4), R10
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), BX
 	SHRQ         $0x01, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y0
-	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
+	VPCMPGTD     numbers8x32<>+0(SB), Y0, Y0
 	MOVQ         (SP), BX
 	DECQ         BX
 	VMOVQ        BX, X0
@@ -59840,7 +59928,7 @@ TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
 	ANDQ         $0x07, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y9
-	VMOVDQU      numbers32<>+0(SB), Y0
+	VMOVDQU      numbers8x32<>+0(SB), Y0
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX
@@ -60206,6 +60294,7 @@ row13:
 	PREFETCHT0   384(R8)(R13*1)
 	VMULPD       416(R9)(R12*1), Y14, Y14
 	VADDPD       Y14, Y13, Y13
+	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row13
@@ -60289,6 +60378,7 @@ row17:
 	VADDPD     384(R8)(R11*1), Y12, Y12
 	PREFETCHT0 384(R8)(R12*1)
 	VADDPD     416(R9)(R11*1), Y13, Y13
+	PREFETCHT0 447(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row17
@@ -60968,6 +61058,7 @@ row69:
 	PREFETCHT0   320(R8)(R13*1)
 	VMULPD       352(R9)(R12*1), Y12, Y12
 	VADDPD       Y12, Y11, Y11
+	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row69
@@ -61044,6 +61135,7 @@ row73:
 	VADDPD     320(R8)(R11*1), Y10, Y10
 	PREFETCHT0 320(R8)(R12*1)
 	VADDPD     352(R9)(R11*1), Y11, Y11
+	PREFETCHT0 383(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row73
@@ -61666,6 +61758,7 @@ row125:
 	PREFETCHT0   256(R8)(R13*1)
 	VMULPD       288(R9)(R12*1), Y10, Y10
 	VADDPD       Y10, Y9, Y9
+	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row125
@@ -61735,6 +61828,7 @@ row129:
 	VADDPD     256(R8)(R11*1), Y8, Y8
 	PREFETCHT0 256(R8)(R12*1)
 	VADDPD     288(R9)(R11*1), Y9, Y9
+	PREFETCHT0 319(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row129
@@ -62302,6 +62396,7 @@ row181:
 	PREFETCHT0   192(R8)(R13*1)
 	VMULPD       224(R9)(R12*1), Y8, Y8
 	VADDPD       Y8, Y7, Y7
+	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row181
@@ -62364,6 +62459,7 @@ row185:
 	VADDPD     192(R8)(R11*1), Y6, Y6
 	PREFETCHT0 192(R8)(R12*1)
 	VADDPD     224(R9)(R11*1), Y7, Y7
+	PREFETCHT0 255(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row185
@@ -62876,6 +62972,7 @@ row237:
 	PREFETCHT0   128(R8)(R13*1)
 	VMULPD       160(R9)(R12*1), Y6, Y6
 	VADDPD       Y6, Y5, Y5
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row237
@@ -62931,6 +63028,7 @@ row241:
 	VADDPD     128(R8)(R11*1), Y4, Y4
 	PREFETCHT0 128(R8)(R12*1)
 	VADDPD     160(R9)(R11*1), Y5, Y5
+	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row241
@@ -63382,6 +63480,7 @@ row293:
 	PREFETCHT0   64(R8)(R13*1)
 	VMULPD       96(R9)(R12*1), Y4, Y4
 	VADDPD       Y4, Y3, Y3
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row293
@@ -63430,6 +63529,7 @@ row297:
 	VADDPD     64(R8)(R11*1), Y2, Y2
 	PREFETCHT0 64(R8)(R12*1)
 	VADDPD     96(R9)(R11*1), Y3, Y3
+	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row297
@@ -63824,6 +63924,7 @@ row349:
 	PREFETCHT0   (R8)(R13*1)
 	VMULPD       32(R9)(R12*1), Y2, Y2
 	VADDPD       Y2, Y1, Y1
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row349
@@ -63898,6 +63999,7 @@ row353:
 	VADDPD     (R8)(R11*1), Y0, Y0
 	PREFETCHT0 (R8)(R12*1)
 	VADDPD     32(R9)(R11*1), Y1, Y1
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row353
@@ -64292,7 +64394,7 @@ skip395:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTQ X1, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VPCMPGTQ     numbers4x64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
@@ -64327,7 +64429,7 @@ few370:
 	LEAQ         (R8)(DX*8), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTQ X0, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VPCMPGTQ     numbers4x64<>+0(SB), Y1, Y1
 	MOVQ         to+56(FP), DX
 	IMUL3Q       $+8, 8(SP), BX
 	ADDQ         BX, DX
@@ -64625,7 +64727,7 @@ skip424:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X2
 	VPBROADCASTQ X2, Y2
-	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VPCMPGTQ     numbers4x64<>+0(SB), Y2, Y2
 	VANDNPD      Y0, Y2, Y0
 	VMASKMOVPD   (DX), Y1, Y2
 	VADDPD       Y0, Y2, Y0
@@ -64649,11 +64751,11 @@ done1:
 	VZEROUPPER
 	RET
 
-DATA numbers64<>+0(SB)/8, $0x0000000000000000
-DATA numbers64<>+8(SB)/8, $0x0000000000000001
-DATA numbers64<>+16(SB)/8, $0x0000000000000002
-DATA numbers64<>+24(SB)/8, $0x0000000000000003
-GLOBL numbers64<>(SB), RODATA|NOPTR, $32
+DATA numbers4x64<>+0(SB)/8, $0x0000000000000000
+DATA numbers4x64<>+8(SB)/8, $0x0000000000000001
+DATA numbers4x64<>+16(SB)/8, $0x0000000000000002
+DATA numbers4x64<>+24(SB)/8, $0x0000000000000003
+GLOBL numbers4x64<>(SB), RODATA|NOPTR, $32
 
 // func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
@@ -64784,6 +64886,7 @@ row438:
 	VPMOVSXDQ    X8, Y8
 	VANDPD       Y9, Y8, Y8
 	VADDPD       Y8, Y7, Y7
+	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row438
@@ -65073,6 +65176,7 @@ row460:
 	VPMOVSXDQ    X6, Y6
 	VANDPD       Y7, Y6, Y6
 	VADDPD       Y6, Y5, Y5
+	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row460
@@ -65319,6 +65423,7 @@ row482:
 	VPMOVSXDQ    X4, Y4
 	VANDPD       Y5, Y4, Y4
 	VADDPD       Y4, Y3, Y3
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row482
@@ -65528,6 +65633,7 @@ row504:
 	VPMOVSXDQ    X2, Y2
 	VANDPD       Y3, Y2, Y2
 	VADDPD       Y2, Y1, Y1
+	PREFETCHT0   63(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row504
@@ -65674,12 +65780,12 @@ skip515:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTQ X2, Y2
-	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VPCMPGTQ     numbers4x64<>+0(SB), Y2, Y2
 	VANDNPD      Y0, Y2, Y0
 	SUBQ         $0x04, BX
 	VMOVQ        BX, X2
 	VPBROADCASTQ X2, Y2
-	VPCMPGTQ     numbers64<>+0(SB), Y2, Y2
+	VPCMPGTQ     numbers4x64<>+0(SB), Y2, Y2
 	VANDNPD      Y1, Y2, Y1
 	VMOVUPD      (DX), Y2
 	VADDPD       Y0, Y2, Y0
@@ -65944,7 +66050,7 @@ skip540:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTQ X1, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VPCMPGTQ     numbers4x64<>+0(SB), Y1, Y1
 	VANDNPD      Y0, Y1, Y0
 	VMOVUPD      (DX), Y1
 	VADDPD       Y0, Y1, Y0
@@ -66081,6 +66187,7 @@ row554:
 	VBLENDVPD  Y11, Y10, Y3, Y3
 	VBLENDVPD  Y11, Y8, Y7, Y7
 	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row554
@@ -66265,6 +66372,7 @@ row566:
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row566
@@ -66465,6 +66573,7 @@ row579:
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row579
@@ -66829,7 +66938,7 @@ few586:
 	LEAQ         (R9)(BX*8), R10
 	VMOVQ        (SP), X0
 	VPBROADCASTQ X0, Y1
-	VPCMPGTQ     numbers64<>+0(SB), Y1, Y1
+	VPCMPGTQ     numbers4x64<>+0(SB), Y1, Y1
 	MOVQ         to+56(FP), BX
 	IMUL3Q       $+8, 8(SP), SI
 	ADDQ         SI, BX
@@ -67191,6 +67300,7 @@ row14:
 	VADDPS       Y13, Y10, Y10
 	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y11, Y11
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row14
@@ -67301,6 +67411,7 @@ row18:
 	VPAND      all32_ffff0000<>+0(SB), Y13, Y13
 	VADDPS     Y12, Y10, Y10
 	VADDPS     Y13, Y11, Y11
+	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row18
@@ -67534,6 +67645,7 @@ row38:
 	VADDPS       Y13, Y10, Y10
 	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y11, Y11
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row38
@@ -67865,6 +67977,7 @@ row57:
 	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y9, Y9
 	PREFETCHT0   159(R9)(R13*1)
+	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row57
@@ -67962,6 +68075,7 @@ row61:
 	VPAND      all32_ffff0000<>+0(SB), Y11, Y11
 	VADDPS     Y10, Y8, Y8
 	VADDPS     Y11, Y9, Y9
+	PREFETCHT0 159(R9)(R12*1)
 	PREFETCHT0 159(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -68166,6 +68280,7 @@ row79:
 	VADDPS       Y11, Y8, Y8
 	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y9, Y9
+	PREFETCHT0   159(R9)(R13*1)
 	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -68462,6 +68577,7 @@ row98:
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row98
@@ -68547,6 +68663,7 @@ row102:
 	VPAND      all32_ffff0000<>+0(SB), Y9, Y9
 	VADDPS     Y8, Y6, Y6
 	VADDPS     Y9, Y7, Y7
+	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row102
@@ -68721,6 +68838,7 @@ row118:
 	VADDPS       Y9, Y6, Y6
 	VMULPS       Y10, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row118
@@ -68986,6 +69104,7 @@ row138:
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
 	PREFETCHT0   95(R9)(R13*1)
+	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row138
@@ -69058,6 +69177,7 @@ row142:
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y4, Y4
 	VADDPS     Y7, Y5, Y5
+	PREFETCHT0 95(R9)(R12*1)
 	PREFETCHT0 95(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -69203,6 +69323,7 @@ row156:
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R13*1)
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -69422,6 +69543,7 @@ row175:
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row175
@@ -69482,6 +69604,7 @@ row179:
 	VPAND      all32_ffff0000<>+0(SB), Y5, Y5
 	VADDPS     Y4, Y2, Y2
 	VADDPS     Y5, Y3, Y3
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row179
@@ -69597,6 +69720,7 @@ row191:
 	VADDPS       Y5, Y2, Y2
 	VMULPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row191
@@ -69786,6 +69910,7 @@ row211:
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	PREFETCHT0   31(R9)(R12*1)
+	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row211
@@ -69878,6 +70003,7 @@ row215:
 	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
 	VADDPS     Y3, Y1, Y1
+	PREFETCHT0 31(R9)(R11*1)
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -69994,6 +70120,7 @@ row225:
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	PREFETCHT0   31(R9)(R12*1)
+	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row225
@@ -70105,13 +70232,13 @@ skip230:
 	SARQ         $0x01, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x01, BX
 	SARQ         $0x01, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VMOVDQU      (DX), Y3
 	VPSLLD       $0x10, Y3, Y2
@@ -70200,6 +70327,7 @@ row245:
 	VPSLLD       $0x10, Y3, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row245
@@ -70298,6 +70426,7 @@ row249:
 	VPMOVZXWD  16(R9)(R11*1), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VADDPS     Y2, Y1, Y1
+	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row249
@@ -70430,6 +70559,7 @@ row261:
 	VPSLLD       $0x10, Y3, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row261
@@ -71013,7 +71143,7 @@ skip301:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -71049,12 +71179,12 @@ few270:
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y0
-	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
+	VPCMPGTD     numbers8x32<>+0(SB), Y0, Y0
 	MOVQ         (SP), DX
 	SHRQ         $0x01, DX
 	VMOVQ        DX, X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), DX
 	DECQ         DX
 	VMOVQ        DX, X0
@@ -71624,7 +71754,7 @@ skip338:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X3
 	VPBROADCASTD X3, Y3
-	VPCMPGTD     numbers32<>+0(SB), Y3, Y3
+	VPCMPGTD     numbers8x32<>+0(SB), Y3, Y3
 	VANDNPS      Y0, Y3, Y0
 	VMASKMOVPS   (DX), X1, X3
 	LEAQ         (DX), BX
@@ -71801,6 +71931,7 @@ row352:
 	VPCMPEQD     224(R11)(R12*4), Y8, Y8
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row352
@@ -72171,6 +72302,7 @@ row381:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row381
@@ -72472,6 +72604,7 @@ row407:
 	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row407
@@ -72722,6 +72855,7 @@ row432:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row432
@@ -72882,12 +73016,12 @@ skip443:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x08, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
@@ -73167,7 +73301,7 @@ skip469:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -73308,6 +73442,7 @@ row483:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row483
@@ -73542,6 +73677,7 @@ row495:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row495
@@ -73776,6 +73912,7 @@ row508:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row508
@@ -74200,12 +74337,12 @@ few515:
 	LEAQ         (R9)(BX*2), R10
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), BX
 	SHRQ         $0x01, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	MOVQ         (SP), BX
 	DECQ         BX
 	VMOVQ        BX, X0
@@ -74531,7 +74668,7 @@ TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
 	ANDQ         $0x07, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y9
-	VMOVDQU      numbers32<>+0(SB), Y0
+	VMOVDQU      numbers8x32<>+0(SB), Y0
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX
@@ -74989,6 +75126,7 @@ row14:
 	VCVTPH2PS    208(R9)(R12*1), Y15
 	VMULPS       Y15, Y14, Y14
 	VADDPS       Y14, Y13, Y13
+	PREFETCHT0   223(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row14
@@ -75098,6 +75236,7 @@ row18:
 	PREFETCHT0 192(R8)(R12*1)
 	VCVTPH2PS  208(R9)(R11*1), Y14
 	VADDPS     Y14, Y13, Y13
+	PREFETCHT0 223(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row18
@@ -75288,6 +75427,7 @@ row42:
 	VCVTPH2PS    208(R9)(R12*1), Y15
 	VMULPS       Y15, Y14, Y14
 	VADDPS       Y14, Y13, Y13
+	PREFETCHT0   223(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row42
@@ -76173,6 +76313,7 @@ row105:
 	VCVTPH2PS    176(R9)(R12*1), Y13
 	VMULPS       Y13, Y12, Y12
 	VADDPS       Y12, Y11, Y11
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row105
@@ -76271,6 +76412,7 @@ row109:
 	VADDPS     Y12, Y10, Y10
 	VCVTPH2PS  176(R9)(R11*1), Y12
 	VADDPS     Y12, Y11, Y11
+	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row109
@@ -76442,6 +76584,7 @@ row131:
 	VCVTPH2PS    176(R9)(R12*1), Y13
 	VMULPS       Y13, Y12, Y12
 	VADDPS       Y12, Y11, Y11
+	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row131
@@ -76712,6 +76855,7 @@ row149:
 	VCVTPH2PS    160(R9)(R12*1), Y12
 	VMULPS       Y12, Y11, Y11
 	VADDPS       Y11, Y10, Y10
+	PREFETCHT0   175(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row149
@@ -76805,6 +76949,7 @@ row153:
 	VADDPS     Y11, Y9, Y9
 	VCVTPH2PS  160(R9)(R11*1), Y11
 	VADDPS     Y11, Y10, Y10
+	PREFETCHT0 175(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row153
@@ -76965,6 +77110,7 @@ row173:
 	VCVTPH2PS    160(R9)(R12*1), Y12
 	VMULPS       Y12, Y11, Y11
 	VADDPS       Y11, Y10, Y10
+	PREFETCHT0   175(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row173
@@ -77240,6 +77386,7 @@ row192:
 	VCVTPH2PS    144(R9)(R12*1), Y11
 	VMULPS       Y11, Y10, Y10
 	VADDPS       Y10, Y9, Y9
+	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row192
@@ -77328,6 +77475,7 @@ row196:
 	PREFETCHT0 128(R8)(R12*1)
 	VCVTPH2PS  144(R9)(R11*1), Y10
 	VADDPS     Y10, Y9, Y9
+	PREFETCHT0 159(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row196
@@ -77481,6 +77629,7 @@ row216:
 	VCVTPH2PS    144(R9)(R12*1), Y11
 	VMULPS       Y11, Y10, Y10
 	VADDPS       Y10, Y9, Y9
+	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row216
@@ -78196,6 +78345,7 @@ row275:
 	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row275
@@ -78273,6 +78423,7 @@ row279:
 	VADDPS     Y8, Y6, Y6
 	VCVTPH2PS  112(R9)(R11*1), Y8
 	VADDPS     Y8, Y7, Y7
+	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row279
@@ -78407,6 +78558,7 @@ row297:
 	VCVTPH2PS    112(R9)(R12*1), Y9
 	VMULPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row297
@@ -78631,6 +78783,7 @@ row316:
 	VCVTPH2PS    96(R9)(R12*1), Y8
 	VMULPS       Y8, Y7, Y7
 	VADDPS       Y7, Y6, Y6
+	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row316
@@ -78703,6 +78856,7 @@ row320:
 	VADDPS     Y7, Y5, Y5
 	VCVTPH2PS  96(R9)(R11*1), Y7
 	VADDPS     Y7, Y6, Y6
+	PREFETCHT0 111(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row320
@@ -78826,6 +78980,7 @@ row336:
 	VCVTPH2PS    96(R9)(R12*1), Y8
 	VMULPS       Y8, Y7, Y7
 	VADDPS       Y7, Y6, Y6
+	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row336
@@ -79042,6 +79197,7 @@ row355:
 	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row355
@@ -79109,6 +79265,7 @@ row359:
 	PREFETCHT0 64(R8)(R12*1)
 	VCVTPH2PS  80(R9)(R11*1), Y6
 	VADDPS     Y6, Y5, Y5
+	PREFETCHT0 95(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row359
@@ -79225,6 +79382,7 @@ row375:
 	VCVTPH2PS    80(R9)(R12*1), Y7
 	VMULPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row375
@@ -79766,6 +79924,7 @@ row430:
 	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row430
@@ -79822,6 +79981,7 @@ row434:
 	VADDPS     Y4, Y2, Y2
 	VCVTPH2PS  48(R9)(R11*1), Y4
 	VADDPS     Y4, Y3, Y3
+	PREFETCHT0 63(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row434
@@ -79919,6 +80079,7 @@ row448:
 	VCVTPH2PS    48(R9)(R12*1), Y5
 	VMULPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row448
@@ -80079,6 +80240,7 @@ row466:
 	VCVTPH2PS    32(R9)(R12*1), Y4
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y2, Y2
+	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row466
@@ -80130,6 +80292,7 @@ row470:
 	VADDPS     Y3, Y1, Y1
 	VCVTPH2PS  32(R9)(R11*1), Y3
 	VADDPS     Y3, Y2, Y2
+	PREFETCHT0 47(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row470
@@ -80216,6 +80379,7 @@ row482:
 	VCVTPH2PS    32(R9)(R12*1), Y4
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y2, Y2
+	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row482
@@ -80373,6 +80537,7 @@ row501:
 	VCVTPH2PS    16(R9)(R12*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row501
@@ -80461,6 +80626,7 @@ row505:
 	PREFETCHT0 (R8)(R12*1)
 	VCVTPH2PS  16(R9)(R11*1), Y2
 	VADDPS     Y2, Y1, Y1
+	PREFETCHT0 31(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
 	JLT        row505
@@ -80567,6 +80733,7 @@ row517:
 	VCVTPH2PS    16(R9)(R12*1), Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row517
@@ -81105,7 +81272,7 @@ skip558:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -81140,12 +81307,12 @@ few527:
 	LEAQ         (R8)(DX*2), R9
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y0
-	VPCMPGTD     numbers32<>+0(SB), Y0, Y0
+	VPCMPGTD     numbers8x32<>+0(SB), Y0, Y0
 	MOVQ         (SP), DX
 	SHRQ         $0x01, DX
 	VMOVQ        DX, X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), DX
 	DECQ         DX
 	VMOVQ        DX, X0
@@ -81680,7 +81847,7 @@ skip595:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X3
 	VPBROADCASTD X3, Y3
-	VPCMPGTD     numbers32<>+0(SB), Y3, Y3
+	VPCMPGTD     numbers8x32<>+0(SB), Y3, Y3
 	VANDNPS      Y0, Y3, Y0
 	VMASKMOVPS   (DX), X1, X3
 	LEAQ         (DX), BX
@@ -81828,6 +81995,7 @@ row609:
 	VPCMPEQD     224(R11)(R12*4), Y8, Y8
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
+	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row609
@@ -82128,6 +82296,7 @@ row638:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
+	PREFETCHT0   95(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row638
@@ -82377,6 +82546,7 @@ row664:
 	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
+	PREFETCHT0   63(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row664
@@ -82593,6 +82763,7 @@ row689:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
+	PREFETCHT0   31(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row689
@@ -82733,12 +82904,12 @@ skip700:
 	SUBQ         $0x00, R8
 	VMOVQ        R8, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y0, Y2, Y0
 	SUBQ         $0x08, BX
 	VMOVQ        BX, X2
 	VPBROADCASTD X2, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	VANDNPS      Y1, Y2, Y1
 	VCVTPH2PS    (DX), Y2
 	VADDPS       Y0, Y2, Y0
@@ -82999,7 +83170,7 @@ skip726:
 	SUBQ         $0x00, BX
 	VMOVQ        BX, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	VANDNPS      Y0, Y1, Y0
 	VCVTPH2PS    (DX), Y1
 	VADDPS       Y0, Y1, Y0
@@ -83135,6 +83306,7 @@ row740:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 63(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row740
@@ -83359,6 +83531,7 @@ row752:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row752
@@ -83581,6 +83754,7 @@ row765:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
+	PREFETCHT0 31(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row765
@@ -83976,12 +84150,12 @@ few772:
 	LEAQ         (R9)(BX*2), R10
 	VMOVQ        (SP), X0
 	VPBROADCASTD X0, Y1
-	VPCMPGTD     numbers32<>+0(SB), Y1, Y1
+	VPCMPGTD     numbers8x32<>+0(SB), Y1, Y1
 	MOVQ         (SP), BX
 	SHRQ         $0x01, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y2
-	VPCMPGTD     numbers32<>+0(SB), Y2, Y2
+	VPCMPGTD     numbers8x32<>+0(SB), Y2, Y2
 	MOVQ         (SP), BX
 	DECQ         BX
 	VMOVQ        BX, X0
@@ -84294,7 +84468,7 @@ TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
 	ANDQ         $0x07, BX
 	VMOVQ        BX, X0
 	VPBROADCASTD X0, Y9
-	VMOVDQU      numbers32<>+0(SB), Y0
+	VMOVDQU      numbers8x32<>+0(SB), Y0
 	VPSUBD       Y10, Y0, Y10
 	VPCMPGTD     Y0, Y9, Y9
 	XORQ         BX, BX

@@ -79,9 +79,13 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 			s.parameters(operand.Mem{Base: at}, scale, zero)
 		}, addTerm)
 	}
+	if s.packed() && s.isa.masks {
+		s.permutedRows(loops, begin, add, scale, zero)
+		return
+	}
 	// Of few columns it takes as long to ask whether fused steps take a row as these save.
-	few := s.terms == f16 && (s.group <= 2 || s.group == 4 && !weighted)
-	if s.terms == nil || s.isa.masks || few {
+	few := s.terms == f16 && !s.isa.masks && (s.group <= 2 || s.group == 4 && !weighted)
+	if s.terms == nil || few {
 		rows()
 		return
 	}
@@ -151,12 +155,12 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to
+				if s.group > 2 { // of less the question takes longer
+					s.jumpIfSingle(whole)
+				}
 				if s.isa.masks {
 					s.addRows(sum, n.to)
 				} else {
-					if s.group > 2 { // of less the question takes longer
-						s.jumpIfSingle(whole)
-					}
 					s.addAll(sum, n.to, summed)
 				}
 				s.terms = nil
@@ -300,31 +304,18 @@ func (s *rowSum) askParameters(row reg.GPVirtual) {
 	}
 }
 
-// loadHalves makes the load of halves of bytes, the lower ones first: they are moved to the upper end of their lanes, and
-// down again. Without masks all of a vector are one word, which each lane moves by as much as it takes; with masks each byte
-// is loaded twice, the second time with the upper half in the place of the lower one.
+// loadHalves makes the load of halves of bytes, the lower ones first, where there are no masks: all of a vector are one word,
+// which each lane moves up by as much as it takes, and down again.
 func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {
 	return func(k *kernel, from memory) reg.VecVirtual {
 		v := k.vector()
-		if k.isa.masks {
-			upper := k.vector()
-			k.fetch("VPMOVZXBQ", from, v)
-			k.emit("VPSLLQ", 28, v, upper)
-			k.emit(k.bits("VPOR"), upper, v, v)
-			k.emit("VPSLLD", 28, v, v)
-		} else {
-			var up []operand.Constant
-			for i := range k.lanes {
-				up = append(up, operand.U32(28-4*i))
-			}
-			k.emit("VPBROADCASTD", from, v)
-			k.emit("VPSLLVD", k.table("halves", up...), v, v)
+		var up []operand.Constant
+		for i := range k.lanes {
+			up = append(up, operand.U32(28-4*i))
 		}
-		if signed {
-			k.emit("VPSRAD", 28, v, v)
-		} else {
-			k.emit("VPSRLD", 28, v, v)
-		}
+		k.emit("VPBROADCASTD", from, v)
+		k.emit("VPSLLVD", k.table("halves", up...), v, v)
+		k.emit(either(signed, "VPSRAD", "VPSRLD"), 28, v, v)
 		k.emit("VCVTDQ2PS", v, v)
 		return v
 	}
