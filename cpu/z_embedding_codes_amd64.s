@@ -9085,58 +9085,55 @@ many532:
 	JMP   few533
 
 rounded536:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip558
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows562
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip558
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none559
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows563
 
-row561:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other559
-	VMOVD        X4, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other559
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none563
-	VPBROADCASTW (R10), Z2
-	VPSLLD       $0x10, Z2, Z2
-	ADDQ         $0x00000002, R10
-
-none563:
+row562:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z3
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other560
+	VMOVD            X4, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other560
+	VPBROADCASTW     (R10), Z2
+	VPSLLD           $0x10, Z2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -9152,44 +9149,40 @@ none563:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row561
+	JLT              row562
 
-rows562:
+rows563:
 	CMPQ R11, SI
 	JGE  rows565
 
 row564:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other559
-	VMOVD        X4, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other559
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none566
-	VPBROADCASTW (R10), Z2
-	VPSLLD       $0x10, Z2, Z2
-	ADDQ         $0x00000002, R10
-
-none566:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z3
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other560
+	VMOVD            X4, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other560
+	VPBROADCASTW     (R10), Z2
+	VPSLLD           $0x10, Z2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -9204,69 +9197,252 @@ none566:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
 	JLT              row564
 
 rows565:
-done560:
+done561:
+	JMP summed534
+
+none559:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros566
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows570
+
+row569:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other567
+	VPMOVSXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row569
+
+rows570:
+	CMPQ R10, SI
+	JGE  rows572
+
+row571:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other567
+	VPMOVSXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	VPMOVSXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row571
+
+rows572:
+done568:
+	JMP summed534
+
+zeros566:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows576
+
+row575:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other573
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other573
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row575
+
+rows576:
+	CMPQ R10, SI
+	JGE  rows578
+
+row577:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other573
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other573
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVSXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row577
+
+rows578:
+done574:
 	JMP summed534
 
 skip558:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip567
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows571
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip579
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none580
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows584
 
-row570:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other568
-	VMOVD        X4, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other568
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none572
-	VPBROADCASTW (R10), Y2
-	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x00000002, R10
-
-none572:
+row583:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z3
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other581
+	VMOVD            X4, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other581
+	VPBROADCASTW     (R10), Y2
+	VCVTPH2PS        Y2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -9282,44 +9458,40 @@ none572:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row570
+	JLT              row583
 
-rows571:
+rows584:
 	CMPQ R11, SI
-	JGE  rows574
+	JGE  rows586
 
-row573:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other568
-	VMOVD        X4, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other568
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none575
-	VPBROADCASTW (R10), Y2
-	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x00000002, R10
-
-none575:
+row585:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z3
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other581
+	VMOVD            X4, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other581
+	VPBROADCASTW     (R10), Y2
+	VCVTPH2PS        Y2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -9334,17 +9506,203 @@ none575:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row573
+	JLT              row585
 
-rows574:
-done569:
+rows586:
+done582:
 	JMP summed534
 
-skip567:
+none580:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros587
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows591
+
+row590:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	VMOVD            X2, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other588
+	VPMOVSXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row590
+
+rows591:
+	CMPQ R10, SI
+	JGE  rows593
+
+row592:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	VMOVD            X2, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other588
+	VPMOVSXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	VPMOVSXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row592
+
+rows593:
+done589:
+	JMP summed534
+
+zeros587:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows597
+
+row596:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other594
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other594
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row596
+
+rows597:
+	CMPQ R10, SI
+	JGE  rows599
+
+row598:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other594
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other594
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVSXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row598
+
+rows599:
+done595:
+	JMP summed534
+
+skip579:
 around557:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
@@ -9352,18 +9710,18 @@ around557:
 
 special555:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow576
+	JEQ     narrow600
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
 	JMP     stored554
 
-narrow576:
+narrow600:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip577
+	JEQ          skip601
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty578
+	JEQ          empty602
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -9371,12 +9729,12 @@ narrow576:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty578:
-skip577:
+empty602:
+skip601:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip579
+	JEQ       skip603
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip580
+	JEQ       skip604
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -9385,7 +9743,7 @@ skip577:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip580:
+skip604:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -9394,10 +9752,10 @@ skip580:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around582
+	JNE           around606
 	VMOVDQU64     Y2, (DX)
 
-stored581:
+stored605:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -9406,50 +9764,50 @@ stored581:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around584
+	JNE           around608
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored583:
+stored607:
 	JMP stored554
 
-skip579:
+skip603:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip585
+	JEQ       skip609
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip586
+	JEQ       skip610
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip586:
+skip610:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around588
+	JNE       around612
 	VMOVDQU64 Y2, (DX)
 
-stored587:
+stored611:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around590
+	JNE       around614
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored589:
+stored613:
 	JMP stored554
 
-skip585:
+skip609:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip591
+	JEQ     skip615
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip591:
+skip615:
 	JMP final553
 
 empty535:
@@ -9458,17 +9816,17 @@ empty535:
 	TESTQ     $0x000000c0, mode+80(FP)
 	JNE       summed552
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around593
+	JNE       around617
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
 	JMP       stored554
 
-other559:
+other560:
 	CMPQ R11, R14
-	JGE  rows595
+	JGE  rows619
 
-row594:
+row618:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9481,13 +9839,9 @@ row594:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none596
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none596:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -9522,27 +9876,23 @@ none596:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
 	VPADDD       Z3, Z5, Z5
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row594
+	JLT          row618
 
-rows595:
+rows619:
 	CMPQ R11, SI
-	JGE  rows598
+	JGE  rows621
 
-row597:
+row620:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none599
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none599:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -9576,20 +9926,208 @@ none599:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
 	VPADDD       Z3, Z5, Z5
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row597
+	JLT          row620
 
-rows598:
-	JMP done560
+rows621:
+	JMP done561
 
-other568:
+other567:
+	CMPQ R10, R13
+	JGE  rows623
+
+row622:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z4
+	VPANDD.BCST  all32_1<>+0(SB), Z4, Z4
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z4, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z2, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row622
+
+rows623:
+	CMPQ R10, SI
+	JGE  rows625
+
+row624:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z4
+	VPANDD.BCST  all32_1<>+0(SB), Z4, Z4
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z4, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z2, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row624
+
+rows625:
+	JMP done568
+
+other573:
+	CMPQ R10, R13
+	JGE  rows627
+
+row626:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row626
+
+rows627:
+	CMPQ R10, SI
+	JGE  rows629
+
+row628:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row628
+
+rows629:
+	JMP done574
+
+other581:
 	CMPQ R11, R14
-	JGE  rows601
+	JGE  rows631
 
-row600:
+row630:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9602,13 +10140,9 @@ row600:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none602
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none602:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -9633,27 +10167,23 @@ none602:
 	VMULPS       Z3, Z5, Z5
 	VCVTPS2PH    $0x00, Z5, Y3
 	VCVTPH2PS    Y3, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row600
+	JLT          row630
 
-rows601:
+rows631:
 	CMPQ R11, SI
-	JGE  rows604
+	JGE  rows633
 
-row603:
+row632:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none605
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none605:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -9677,32 +10207,180 @@ none605:
 	VMULPS       Z3, Z5, Z5
 	VCVTPS2PH    $0x00, Z5, Y3
 	VCVTPH2PS    Y3, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row603
+	JLT          row632
 
-rows604:
-	JMP done569
+rows633:
+	JMP done582
 
-around582:
+other588:
+	CMPQ R10, R13
+	JGE  rows635
+
+row634:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y3
+	VCVTPH2PS    Y3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y2
+	VCVTPH2PS    Y2, Z3
+	VADDPS       Z3, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row634
+
+rows635:
+	CMPQ R10, SI
+	JGE  rows637
+
+row636:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVSXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y3
+	VCVTPH2PS    Y3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVSXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y2
+	VCVTPH2PS    Y2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row636
+
+rows637:
+	JMP done589
+
+other594:
+	CMPQ R10, R13
+	JGE  rows639
+
+row638:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VADDPS       Z4, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row638
+
+rows639:
+	CMPQ R10, SI
+	JGE  rows641
+
+row640:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row640
+
+rows641:
+	JMP done595
+
+around606:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored581
+	JMP      stored605
 
-around584:
+around608:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored583
+	JMP      stored607
 
-around588:
+around612:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored587
+	JMP      stored611
 
-around590:
+around614:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored589
+	JMP      stored613
 
-around593:
+around617:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	JMP      stored554
@@ -9716,45 +10394,45 @@ over531:
 narrower528:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few608
+	JLT  few644
 
-tile607:
+tile643:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide613
+	JNE    wide649
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip614
+	JEQ    skip650
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip614:
-wide613:
+skip650:
+wide649:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over612
+	JGE  over648
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result610:
+result646:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many615
+	JGT  many651
 
-few616:
+few652:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty618
+	JGE     empty654
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded619
+	JNE     rounded655
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none621
+	JEQ     none657
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -9765,9 +10443,9 @@ few616:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows623
+	JGE     rows659
 
-row622:
+row658:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9800,13 +10478,13 @@ row622:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row622
+	JLT          row658
 
-rows623:
+rows659:
 	CMPQ R11, SI
-	JGE  rows625
+	JGE  rows661
 
-row624:
+row660:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9828,7 +10506,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9850,7 +10528,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9872,7 +10550,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9894,7 +10572,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9916,7 +10594,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9938,7 +10616,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9960,7 +10638,7 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows625
+	JGE          rows661
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -9982,23 +10660,23 @@ row624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row624
+	JLT          row660
 
-rows625:
-	JMP summed617
+rows661:
+	JMP summed653
 
-none621:
+none657:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros626
+	JEQ     zeros662
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows628
+	JGE     rows664
 
-row627:
+row663:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10018,13 +10696,13 @@ row627:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row627
+	JLT          row663
 
-rows628:
+rows664:
 	CMPQ R10, SI
-	JGE  rows630
+	JGE  rows666
 
-row629:
+row665:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10037,7 +10715,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10050,7 +10728,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10063,7 +10741,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10076,7 +10754,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10089,7 +10767,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10102,7 +10780,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10115,7 +10793,7 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows630
+	JGE          rows666
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10128,21 +10806,21 @@ row629:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row629
+	JLT          row665
 
-rows630:
-	JMP summed617
+rows666:
+	JMP summed653
 
-zeros626:
+zeros662:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows632
+	JGE     rows668
 
-row631:
+row667:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10172,13 +10850,13 @@ row631:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row631
+	JLT          row667
 
-rows632:
+rows668:
 	CMPQ R10, SI
-	JGE  rows634
+	JGE  rows670
 
-row633:
+row669:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10197,7 +10875,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10216,7 +10894,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10235,7 +10913,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10254,7 +10932,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10273,7 +10951,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10292,7 +10970,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10311,7 +10989,7 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows634
+	JGE          rows670
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10330,50 +11008,315 @@ row633:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row633
+	JLT          row669
 
-rows634:
-summed617:
-summed635:
+rows670:
+summed653:
+summed671:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special638
+	JNE  special674
 
-final636:
+final672:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around640
+	JNE       around676
 	VMOVDQU64 Z0, (DX)
 
-stored639:
-stored637:
+stored675:
+stored673:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result610
-	JMP  over612
+	JLT  result646
+	JMP  over648
 
-many615:
+many651:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany611
-	JMP   few616
+	JEQ   tooMany647
+	JMP   few652
 
-rounded619:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip641
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows645
+rounded655:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip677
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none678
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows682
 
-row644:
+row681:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z2
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other679
+	VMOVD            X3, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other679
+	VPBROADCASTW     (R10), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R10
+	VPMOVSXBD        (R9)(R12*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R13*1)
+	ADDQ             $0x08, R11
+	CMPQ             R11, R14
+	JLT              row681
+
+rows682:
+	CMPQ R11, SI
+	JGE  rows684
+
+row683:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z2
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other679
+	VMOVD            X3, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other679
+	VPBROADCASTW     (R10), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R10
+	VPMOVSXBD        (R9)(R12*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R11
+	CMPQ             R11, SI
+	JLT              row683
+
+rows684:
+done680:
+	JMP summed653
+
+none678:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros685
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows689
+
+row688:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z1
+	VMOVD            X1, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other686
+	VPMOVSXBD        (R9)(R11*1), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row688
+
+rows689:
+	CMPQ R10, SI
+	JGE  rows691
+
+row690:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z1
+	VMOVD            X1, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other686
+	VPMOVSXBD        (R9)(R11*1), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row690
+
+rows691:
+done687:
+	JMP summed653
+
+zeros685:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows695
+
+row694:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z1
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other692
+	VMOVD            X2, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other692
+	VPMOVSXBD        (R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row694
+
+rows695:
+	CMPQ R10, SI
+	JGE  rows697
+
+row696:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z1
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other692
+	VMOVD            X2, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other692
+	VPMOVSXBD        (R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row696
+
+rows697:
+done693:
+	JMP summed653
+
+skip677:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip698
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none699
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows701
+
+row700:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10386,6 +11329,9 @@ row644:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -10395,41 +11341,29 @@ row644:
 	ADDQ         zero+104(FP), R15
 	VPBROADCASTD (R15), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other642
-	VMOVD        X3, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other642
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none646
-	VPBROADCASTW (R10), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R10
+	VPMOVSXBD    (R9)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row700
 
-none646:
-	VPMOVSXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R13*1)
-	ADDQ             $0x08, R11
-	CMPQ             R11, R14
-	JLT              row644
-
-rows645:
+rows701:
 	CMPQ R11, SI
-	JGE  rows648
+	JGE  rows703
 
-row647:
+row702:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -10439,184 +11373,187 @@ row647:
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other642
-	VMOVD        X3, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other642
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none649
-	VPBROADCASTW (R10), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R10
+	VPMOVSXBD    (R9)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row702
 
-none649:
-	VPMOVSXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R11
-	CMPQ             R11, SI
-	JLT              row647
+rows703:
+	JMP summed653
 
-rows648:
-done643:
-	JMP summed617
+none699:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros704
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows706
 
-skip641:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip650
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows654
+row705:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVSXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row705
 
-row653:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+rows706:
+	CMPQ R10, SI
+	JGE  rows708
+
+row707:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Z1
+	VPMOVSXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row707
+
+rows708:
+	JMP summed653
+
+zeros704:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows710
+
+row709:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row709
+
+rows710:
+	CMPQ R10, SI
+	JGE  rows712
+
+row711:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R9)(R11*1), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other651
-	VMOVD        X3, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other651
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none655
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row711
 
-none655:
-	VPMOVSXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R13*1)
-	ADDQ             $0x08, R11
-	CMPQ             R11, R14
-	JLT              row653
+rows712:
+	JMP summed653
 
-rows654:
-	CMPQ R11, SI
-	JGE  rows657
-
-row656:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other651
-	VMOVD        X3, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other651
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none658
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none658:
-	VPMOVSXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R11
-	CMPQ             R11, SI
-	JLT              row656
-
-rows657:
-done652:
-	JMP summed617
-
-skip650:
-around640:
+skip698:
+around676:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored639
+	JMP      stored675
 
-special638:
+special674:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow659
+	JEQ     narrow713
 	VMOVUPS Z0, (DX)
-	JMP     stored637
+	JMP     stored673
 
-narrow659:
+narrow713:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip660
+	JEQ          skip714
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty661
+	JEQ          empty715
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty661:
-skip660:
+empty715:
+skip714:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip662
+	JEQ       skip716
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip663
+	JEQ       skip717
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip663:
+skip717:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -10625,59 +11562,59 @@ skip663:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around665
+	JNE           around719
 	VMOVDQU64     Y1, (DX)
 
-stored664:
-	JMP stored637
+stored718:
+	JMP stored673
 
-skip662:
+skip716:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip666
+	JEQ       skip720
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip667
+	JEQ       skip721
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip667:
+skip721:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around669
+	JNE       around723
 	VMOVDQU64 Y1, (DX)
 
-stored668:
-	JMP stored637
+stored722:
+	JMP stored673
 
-skip666:
+skip720:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip670
+	JEQ     skip724
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip670:
-	JMP final636
+skip724:
+	JMP final672
 
-empty618:
+empty654:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed635
+	JNE       summed671
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow671
+	JNE       narrow725
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around672
+	JNE       around726
 	VMOVDQU64 Z0, (DX)
-	JMP       stored637
+	JMP       stored673
 
-narrow671:
+narrow725:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around673
+	JNE       around727
 	VMOVDQU64 Y0, (DX)
-	JMP       stored637
+	JMP       stored673
 
-other642:
+other679:
 	CMPQ R11, R14
-	JGE  rows675
+	JGE  rows729
 
-row674:
+row728:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10690,13 +11627,9 @@ row674:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none676
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none676:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -10719,27 +11652,23 @@ none676:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row674
+	JLT          row728
 
-rows675:
+rows729:
 	CMPQ R11, SI
-	JGE  rows678
+	JGE  rows731
 
-row677:
+row730:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none679
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none679:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -10762,126 +11691,190 @@ none679:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row677
+	JLT          row730
 
-rows678:
-	JMP done643
+rows731:
+	JMP done680
 
-other651:
-	CMPQ R11, R14
-	JGE  rows681
+other686:
+	CMPQ R10, R13
+	JGE  rows733
 
-row680:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+row732:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVSXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row732
+
+rows733:
+	CMPQ R10, SI
+	JGE  rows735
+
+row734:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVSXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row734
+
+rows735:
+	JMP done687
+
+other692:
+	CMPQ R10, R13
+	JGE  rows737
+
+row736:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row736
+
+rows737:
+	CMPQ R10, SI
+	JGE  rows739
+
+row738:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none682
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none682:
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD    (R9)(R11*1), Z3
 	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R9)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   15(R9)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row680
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row738
 
-rows681:
-	CMPQ R11, SI
-	JGE  rows684
+rows739:
+	JMP done693
 
-row683:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none685
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none685:
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    (R9)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row683
-
-rows684:
-	JMP done652
-
-around665:
+around719:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored664
+	JMP      stored718
 
-around669:
+around723:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored668
+	JMP      stored722
 
-around672:
+around726:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored637
+	JMP      stored673
 
-around673:
+around727:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored637
+	JMP      stored673
 
-tooMany611:
+tooMany647:
 	MOVQ DI, results+24(FP)
 
-over612:
+over648:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile607
-	JMP  done609
+	JNE  tile643
+	JMP  done645
 
-few608:
+few644:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   (SP), DX
@@ -10892,36 +11885,36 @@ few608:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide689
+	JNE    wide743
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip690
+	JEQ    skip744
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip690:
-wide689:
+skip744:
+wide743:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over688
+	JGE  over742
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result686:
+result740:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many691
+	JGT  many745
 
-few692:
+few746:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty694
+	JGE     empty748
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded695
+	JNE     rounded749
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none697
+	JEQ     none751
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -10932,9 +11925,9 @@ few692:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows699
+	JGE     rows753
 
-row698:
+row752:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10967,13 +11960,13 @@ row698:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row698
+	JLT          row752
 
-rows699:
+rows753:
 	CMPQ R10, SI
-	JGE  rows701
+	JGE  rows755
 
-row700:
+row754:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -10995,7 +11988,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11017,7 +12010,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11039,7 +12032,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11061,7 +12054,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11083,7 +12076,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11105,7 +12098,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11127,7 +12120,7 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows701
+	JGE          rows755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11149,23 +12142,23 @@ row700:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row700
+	JLT          row754
 
-rows701:
-	JMP summed693
+rows755:
+	JMP summed747
 
-none697:
+none751:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros702
+	JEQ     zeros756
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows704
+	JGE     rows758
 
-row703:
+row757:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -11185,13 +12178,13 @@ row703:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row703
+	JLT          row757
 
-rows704:
+rows758:
 	CMPQ R8, SI
-	JGE  rows706
+	JGE  rows760
 
-row705:
+row759:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11204,7 +12197,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11217,7 +12210,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11230,7 +12223,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11243,7 +12236,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11256,7 +12249,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11269,7 +12262,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11282,7 +12275,7 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows706
+	JGE          rows760
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11295,21 +12288,21 @@ row705:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row705
+	JLT          row759
 
-rows706:
-	JMP summed693
+rows760:
+	JMP summed747
 
-zeros702:
+zeros756:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows708
+	JGE     rows762
 
-row707:
+row761:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -11339,13 +12332,13 @@ row707:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row707
+	JLT          row761
 
-rows708:
+rows762:
 	CMPQ R8, SI
-	JGE  rows710
+	JGE  rows764
 
-row709:
+row763:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11364,7 +12357,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11383,7 +12376,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11402,7 +12395,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11421,7 +12414,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11440,7 +12433,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11459,7 +12452,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11478,7 +12471,7 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows710
+	JGE          rows764
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -11497,47 +12490,312 @@ row709:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row709
+	JLT          row763
 
-rows710:
-summed693:
-summed711:
+rows764:
+summed747:
+summed765:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special714
+	JNE  special768
 
-final712:
+final766:
 	VMOVUPS Z0, K1, (DX)
 
-stored713:
+stored767:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result686
-	JMP  over688
+	JLT  result740
+	JMP  over742
 
-many691:
+many745:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany687
-	JMP   few692
+	JEQ   tooMany741
+	JMP   few746
 
-rounded695:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip715
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	CMPQ         R10, R13
-	JGE          rows719
+rounded749:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip769
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none770
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows774
 
-row718:
+row773:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other771
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other771
+	VPBROADCASTW     (R8), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R8
+	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row773
+
+rows774:
+	CMPQ R10, SI
+	JGE  rows776
+
+row775:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other771
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other771
+	VPBROADCASTW     (R8), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R8
+	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row775
+
+rows776:
+done772:
+	JMP summed747
+
+none770:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros777
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows781
+
+row780:
+	MOVQ             384(R8), R11
+	MOVQ             R11, R10
+	IMULQ            scaleRow+96(FP), R10
+	ADDQ             scale+88(FP), R10
+	PREFETCHT0       (R10)
+	IMULQ            AX, R11
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z1
+	VMOVD            X1, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other778
+	VPMOVSXBD.Z      (R9)(R10*1), K1, Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R11*1)
+	ADDQ             $0x08, R8
+	CMPQ             R8, R12
+	JLT              row780
+
+rows781:
+	CMPQ R8, SI
+	JGE  rows783
+
+row782:
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	VBROADCASTSS     (R11), Z1
+	VMOVD            X1, R11
+	SUBL             $0x00800000, R11
+	CMPL             R11, $0x6e000000
+	JCC              other778
+	VPMOVSXBD.Z      (R9)(R10*1), K1, Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R8
+	CMPQ             R8, SI
+	JLT              row782
+
+rows783:
+done779:
+	JMP summed747
+
+zeros777:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows787
+
+row786:
+	MOVQ             384(R8), R11
+	MOVQ             R11, R10
+	IMULQ            scaleRow+96(FP), R10
+	ADDQ             scale+88(FP), R10
+	PREFETCHT0       (R10)
+	MOVQ             R11, R10
+	IMULQ            zeroRow+112(FP), R10
+	ADDQ             zero+104(FP), R10
+	PREFETCHT0       (R10)
+	IMULQ            AX, R11
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z1
+	MOVQ             (R8), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other784
+	VMOVD            X2, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other784
+	VPMOVSXBD.Z      (R9)(R10*1), K1, Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R11*1)
+	ADDQ             $0x08, R8
+	CMPQ             R8, R12
+	JLT              row786
+
+rows787:
+	CMPQ R8, SI
+	JGE  rows789
+
+row788:
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	VBROADCASTSS     (R11), Z1
+	MOVQ             (R8), R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	VPBROADCASTD     (R11), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R11
+	SUBL             $0x00800000, R11
+	CMPL             R11, $0x6e000000
+	JCC              other784
+	VMOVD            X2, R11
+	ADDL             R11, R11
+	CMPL             R11, $0x8e000000
+	JCC              other784
+	VPMOVSXBD.Z      (R9)(R10*1), K1, Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R8
+	CMPQ             R8, SI
+	JLT              row788
+
+rows789:
+done785:
+	JMP summed747
+
+skip769:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip790
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none791
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows793
+
+row792:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11550,6 +12808,9 @@ row718:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -11559,41 +12820,29 @@ row718:
 	ADDQ         zero+104(FP), R14
 	VPBROADCASTD (R14), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R14
-	SUBL         $0x00800000, R14
-	CMPL         R14, $0x6e000000
-	JCC          other716
-	VMOVD        X3, R14
-	ADDL         R14, R14
-	CMPL         R14, $0x8e000000
-	JCC          other716
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none720
-	VPBROADCASTW (R8), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R8
+	VPMOVSXBD.Z  (R9)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row792
 
-none720:
-	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R12*1)
-	ADDQ             $0x08, R10
-	CMPQ             R10, R13
-	JLT              row718
-
-rows719:
+rows793:
 	CMPQ R10, SI
-	JGE  rows722
+	JGE  rows795
 
-row721:
+row794:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -11603,180 +12852,183 @@ row721:
 	ADDQ         zero+104(FP), R12
 	VPBROADCASTD (R12), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R12
-	SUBL         $0x00800000, R12
-	CMPL         R12, $0x6e000000
-	JCC          other716
-	VMOVD        X3, R12
-	ADDL         R12, R12
-	CMPL         R12, $0x8e000000
-	JCC          other716
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none723
-	VPBROADCASTW (R8), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R8
+	VPMOVSXBD.Z  (R9)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row794
 
-none723:
-	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R10
-	CMPQ             R10, SI
-	JLT              row721
+rows795:
+	JMP summed747
 
-rows722:
-done717:
-	JMP summed693
+none791:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros796
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows798
 
-skip715:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip724
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	CMPQ         R10, R13
-	JGE          rows728
+row797:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row797
 
-row727:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+rows798:
+	CMPQ R8, SI
+	JGE  rows800
+
+row799:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Z1
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row799
+
+rows800:
+	JMP summed747
+
+zeros796:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows802
+
+row801:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row801
+
+rows802:
+	CMPQ R8, SI
+	JGE  rows804
+
+row803:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R8), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R14
-	SUBL         $0x38800000, R14
-	CMPL         R14, $0x0a000000
-	JCC          other725
-	VMOVD        X3, R14
-	ADDL         R14, R14
-	CMPL         R14, $0x88000000
-	JCC          other725
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none729
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row803
 
-none729:
-	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R12*1)
-	ADDQ             $0x08, R10
-	CMPQ             R10, R13
-	JLT              row727
+rows804:
+	JMP summed747
 
-rows728:
-	CMPQ R10, SI
-	JGE  rows731
-
-row730:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R12
-	SUBL         $0x38800000, R12
-	CMPL         R12, $0x0a000000
-	JCC          other725
-	VMOVD        X3, R12
-	ADDL         R12, R12
-	CMPL         R12, $0x88000000
-	JCC          other725
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none732
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none732:
-	VPMOVSXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R10
-	CMPQ             R10, SI
-	JLT              row730
-
-rows731:
-done726:
-	JMP summed693
-
-skip724:
-special714:
+skip790:
+special768:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow733
+	JEQ     narrow805
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored713
+	JMP     stored767
 
-narrow733:
+narrow805:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip734
+	JEQ          skip806
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty735
+	JEQ          empty807
 	SHRQ         $0x03, R8
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R8, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty735:
-skip734:
+empty807:
+skip806:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip736
+	JEQ         skip808
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip737
+	JEQ         skip809
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip737:
+skip809:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -11785,38 +13037,38 @@ skip737:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored713
+	JMP           stored767
 
-skip736:
+skip808:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip738
+	JEQ         skip810
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip739
+	JEQ         skip811
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip739:
+skip811:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored713
+	JMP       stored767
 
-skip738:
+skip810:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip740
+	JEQ       skip812
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip740:
-	JMP final712
+skip812:
+	JMP final766
 
-empty694:
-	JMP summed711
+empty748:
+	JMP summed765
 
-other716:
+other771:
 	CMPQ R10, R13
-	JGE  rows742
+	JGE  rows814
 
-row741:
+row813:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11829,13 +13081,9 @@ row741:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none743
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none743:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -11858,27 +13106,23 @@ none743:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row741
+	JLT          row813
 
-rows742:
+rows814:
 	CMPQ R10, SI
-	JGE  rows745
+	JGE  rows816
 
-row744:
+row815:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none746
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none746:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -11901,104 +13145,168 @@ none746:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row744
+	JLT          row815
 
-rows745:
-	JMP done717
+rows816:
+	JMP done772
 
-other725:
-	CMPQ R10, R13
-	JGE  rows748
+other778:
+	CMPQ R8, R12
+	JGE  rows818
 
-row747:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row817:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row817
+
+rows818:
+	CMPQ R8, SI
+	JGE  rows820
+
+row819:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row819
+
+rows820:
+	JMP done779
+
+other784:
+	CMPQ R8, R12
+	JGE  rows822
+
+row821:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row821
+
+rows822:
+	CMPQ R8, SI
+	JGE  rows824
+
+row823:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none749
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none749:
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVSXBD.Z  (R9)(R10*1), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R9)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   15(R9)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row747
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row823
 
-rows748:
-	CMPQ R10, SI
-	JGE  rows751
+rows824:
+	JMP done785
 
-row750:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none752
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none752:
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD.Z  (R9)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row750
-
-rows751:
-	JMP done726
-
-tooMany687:
+tooMany741:
 	MOVQ DI, results+24(FP)
 
-over688:
-done609:
+over742:
+done645:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -12168,15 +13476,15 @@ TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next754:
+next826:
 	CMPQ (SP), $0x00000080
-	JLE  last756
+	JLE  last828
 	CMPQ (SP), $0x000000c0
-	JLT  wide755
+	JLT  wide827
 
-last756:
+last828:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower757
+	JLE     narrower829
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -12186,19 +13494,19 @@ last756:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over760
+	JGE     over832
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result758:
+result830:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many761
+	JGT  many833
 
-few762:
+few834:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -12208,13 +13516,13 @@ few762:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty764
+	JGE    empty836
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded765
+	JNE    rounded837
 
-whole766:
+whole838:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none767
+	JEQ     none839
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -12225,9 +13533,9 @@ whole766:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows769
+	JGE     rows841
 
-row768:
+row840:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12304,13 +13612,13 @@ row768:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row768
+	JLT          row840
 
-rows769:
+rows841:
 	CMPQ R11, SI
-	JGE  rows771
+	JGE  rows843
 
-row770:
+row842:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -12374,23 +13682,23 @@ row770:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row770
+	JLT          row842
 
-rows771:
-	JMP summed763
+rows843:
+	JMP summed835
 
-none767:
+none839:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros772
+	JEQ     zeros844
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows774
+	JGE     rows846
 
-row773:
+row845:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12440,13 +13748,13 @@ row773:
 	PREFETCHT0   127(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row773
+	JLT          row845
 
-rows774:
+rows846:
 	CMPQ R10, SI
-	JGE  rows776
+	JGE  rows848
 
-row775:
+row847:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12487,21 +13795,21 @@ row775:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row775
+	JLT          row847
 
-rows776:
-	JMP summed763
+rows848:
+	JMP summed835
 
-zeros772:
+zeros844:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows778
+	JGE     rows850
 
-row777:
+row849:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12568,13 +13876,13 @@ row777:
 	PREFETCHT0   127(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row777
+	JLT          row849
 
-rows778:
+rows850:
 	CMPQ R10, SI
-	JGE  rows780
+	JGE  rows852
 
-row779:
+row851:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -12628,17 +13936,17 @@ row779:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row779
+	JLT          row851
 
-rows780:
-summed763:
-summed781:
+rows852:
+summed835:
+summed853:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special784
+	JNE  special856
 
-final782:
+final854:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around786
+	JNE       around858
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -12649,39 +13957,39 @@ final782:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored785:
-stored783:
+stored857:
+stored855:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result758
-	JMP  over760
+	JLT  result830
+	JMP  over832
 
-many761:
+many833:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany759
-	JMP   few762
+	JEQ   tooMany831
+	JMP   few834
 
-rounded765:
+rounded837:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip787
+	JEQ   skip859
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more788
+	JNE   more860
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more788
+	JNE   more860
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more788
+	JNE   more860
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole766
+	JCS   whole838
 
-more788:
+more860:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -12693,9 +14001,9 @@ more788:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows792
+	JGE          rows864
 
-row791:
+row863:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12720,18 +14028,18 @@ row791:
 	VMOVD        X9, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other789
+	JCC          other861
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other789
+	JCC          other861
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none793
+	JEQ          none865
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none793:
+none865:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -12801,13 +14109,13 @@ none793:
 	PREFETCHT0       127(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row791
+	JLT              row863
 
-rows792:
+rows864:
 	CMPQ R11, SI
-	JGE  rows795
+	JGE  rows867
 
-row794:
+row866:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -12822,18 +14130,18 @@ row794:
 	VMOVD        X9, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other789
+	JCC          other861
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other789
+	JCC          other861
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none796
+	JEQ          none868
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none796:
+none868:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -12900,31 +14208,31 @@ none796:
 	VADDPS           Z9, Z7, Z7
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row794
+	JLT              row866
 
-rows795:
-done790:
-	JMP summed763
+rows867:
+done862:
+	JMP summed835
 
-skip787:
+skip859:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip797
+	JEQ   skip869
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more798
+	JNE   more870
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more798
+	JNE   more870
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more798
+	JNE   more870
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole766
+	JCS   whole838
 
-more798:
+more870:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -12936,9 +14244,9 @@ more798:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows802
+	JGE          rows874
 
-row801:
+row873:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -12963,18 +14271,18 @@ row801:
 	VMOVD        X9, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other799
+	JCC          other871
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other799
+	JCC          other871
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none803
+	JEQ          none875
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none803:
+none875:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -13044,13 +14352,13 @@ none803:
 	PREFETCHT0       127(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row801
+	JLT              row873
 
-rows802:
+rows874:
 	CMPQ R11, SI
-	JGE  rows805
+	JGE  rows877
 
-row804:
+row876:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -13065,18 +14373,18 @@ row804:
 	VMOVD        X9, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other799
+	JCC          other871
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other799
+	JCC          other871
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none806
+	JEQ          none878
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none806:
+none878:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -13143,14 +14451,14 @@ none806:
 	VADDPS           Z9, Z7, Z7
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row804
+	JLT              row876
 
-rows805:
-done800:
-	JMP summed763
+rows877:
+done872:
+	JMP summed835
 
-skip797:
-around786:
+skip869:
+around858:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -13159,11 +14467,11 @@ around786:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored785
+	JMP      stored857
 
-special784:
+special856:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow807
+	JEQ     narrow879
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -13173,14 +14481,14 @@ special784:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored783
+	JMP     stored855
 
-narrow807:
+narrow879:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip808
+	JEQ          skip880
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty809
+	JEQ          empty881
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -13194,12 +14502,12 @@ narrow807:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty809:
-skip808:
+empty881:
+skip880:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip810
+	JEQ       skip882
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip811
+	JEQ       skip883
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -13226,7 +14534,7 @@ skip808:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip811:
+skip883:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -13241,10 +14549,10 @@ skip811:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around813
+	JNE           around885
 	VMOVDQU64     Z8, (DX)
 
-stored812:
+stored884:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -13259,10 +14567,10 @@ stored812:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around815
+	JNE           around887
 	VMOVDQU64     Z8, 64(DX)
 
-stored814:
+stored886:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -13277,10 +14585,10 @@ stored814:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around817
+	JNE           around889
 	VMOVDQU64     Z8, 128(DX)
 
-stored816:
+stored888:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -13289,10 +14597,10 @@ stored816:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around819
+	JNE           around891
 	VMOVDQU64     Y8, 192(DX)
 
-stored818:
+stored890:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -13301,18 +14609,18 @@ stored818:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around821
+	JNE           around893
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored820:
-	JMP stored783
+stored892:
+	JMP stored855
 
-skip810:
+skip882:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip822
+	JEQ       skip894
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip823
+	JEQ       skip895
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -13331,49 +14639,49 @@ skip810:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip823:
+skip895:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around825
+	JNE       around897
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored824:
+stored896:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around827
+	JNE       around899
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored826:
+stored898:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around829
+	JNE       around901
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored828:
+stored900:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around831
+	JNE       around903
 	VMOVDQU64 Y8, 192(DX)
 
-stored830:
+stored902:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around833
+	JNE       around905
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored832:
-	JMP stored783
+stored904:
+	JMP stored855
 
-skip822:
+skip894:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip834
+	JEQ     skip906
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -13392,16 +14700,16 @@ skip822:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip834:
-	JMP final782
+skip906:
+	JMP final854
 
-empty764:
+empty836:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed781
+	JNE       summed853
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed781
+	JNE       summed853
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around836
+	JNE       around908
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -13411,13 +14719,13 @@ empty764:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored783
+	JMP       stored855
 
-other789:
+other861:
 	CMPQ R11, R14
-	JGE  rows838
+	JGE  rows910
 
-row837:
+row909:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13431,12 +14739,12 @@ row837:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none839
+	JEQ          none911
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none839:
+none911:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -13543,22 +14851,22 @@ none839:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row837
+	JLT          row909
 
-rows838:
+rows910:
 	CMPQ R11, SI
-	JGE  rows841
+	JGE  rows913
 
-row840:
+row912:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none842
+	JEQ          none914
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none842:
+none914:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -13662,16 +14970,16 @@ none842:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row840
+	JLT          row912
 
-rows841:
-	JMP done790
+rows913:
+	JMP done862
 
-other799:
+other871:
 	CMPQ R11, R14
-	JGE  rows844
+	JGE  rows916
 
-row843:
+row915:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13685,12 +14993,12 @@ row843:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none845
+	JEQ          none917
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none845:
+none917:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -13769,22 +15077,22 @@ none845:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row843
+	JLT          row915
 
-rows844:
+rows916:
 	CMPQ R11, SI
-	JGE  rows847
+	JGE  rows919
 
-row846:
+row918:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none848
+	JEQ          none920
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none848:
+none920:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -13860,55 +15168,55 @@ none848:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row846
+	JLT          row918
 
-rows847:
-	JMP done800
+rows919:
+	JMP done872
 
-around813:
+around885:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored812
+	JMP      stored884
 
-around815:
+around887:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored814
+	JMP      stored886
 
-around817:
+around889:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored816
+	JMP      stored888
 
-around819:
+around891:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored818
+	JMP      stored890
 
-around821:
+around893:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored820
+	JMP      stored892
 
-around825:
+around897:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored824
+	JMP      stored896
 
-around827:
+around899:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored826
+	JMP      stored898
 
-around829:
+around901:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored828
+	JMP      stored900
 
-around831:
+around903:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored830
+	JMP      stored902
 
-around833:
+around905:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored832
+	JMP      stored904
 
-around836:
+around908:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -13917,29 +15225,29 @@ around836:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored783
+	JMP      stored855
 
-tooMany759:
+tooMany831:
 	MOVQ DI, results+24(FP)
 
-over760:
+over832:
 	SUBQ  $0x00000080, (SP)
-	JLE   done753
+	JLE   done825
 	ADDQ  $0x00000080, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide849
+	JNE   wide921
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip850
+	JEQ   skip922
 	ADDQ  $-256, to+56(FP)
 
-skip850:
-wide849:
-	JMP next754
+skip922:
+wide921:
+	JMP next826
 
-narrower757:
+narrower829:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower851
+	JLE     narrower923
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -13949,19 +15257,19 @@ narrower757:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over854
+	JGE     over926
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result852:
+result924:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many855
+	JGT  many927
 
-few856:
+few928:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -13970,13 +15278,13 @@ few856:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty858
+	JGE    empty930
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded859
+	JNE    rounded931
 
-whole860:
+whole932:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none861
+	JEQ     none933
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13987,9 +15295,9 @@ whole860:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows863
+	JGE     rows935
 
-row862:
+row934:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14060,13 +15368,13 @@ row862:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row862
+	JLT          row934
 
-rows863:
+rows935:
 	CMPQ R11, SI
-	JGE  rows865
+	JGE  rows937
 
-row864:
+row936:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -14124,23 +15432,23 @@ row864:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row864
+	JLT          row936
 
-rows865:
-	JMP summed857
+rows937:
+	JMP summed929
 
-none861:
+none933:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros866
+	JEQ     zeros938
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows868
+	JGE     rows940
 
-row867:
+row939:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14186,13 +15494,13 @@ row867:
 	PREFETCHT0   111(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row867
+	JLT          row939
 
-rows868:
+rows940:
 	CMPQ R10, SI
-	JGE  rows870
+	JGE  rows942
 
-row869:
+row941:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14229,21 +15537,21 @@ row869:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row869
+	JLT          row941
 
-rows870:
-	JMP summed857
+rows942:
+	JMP summed929
 
-zeros866:
+zeros938:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows872
+	JGE     rows944
 
-row871:
+row943:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -14305,13 +15613,13 @@ row871:
 	PREFETCHT0   111(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row871
+	JLT          row943
 
-rows872:
+rows944:
 	CMPQ R10, SI
-	JGE  rows874
+	JGE  rows946
 
-row873:
+row945:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -14360,17 +15668,17 @@ row873:
 	VADDPS       Z9, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row873
+	JLT          row945
 
-rows874:
-summed857:
-summed875:
+rows946:
+summed929:
+summed947:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special878
+	JNE  special950
 
-final876:
+final948:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around880
+	JNE       around952
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -14380,39 +15688,39 @@ final876:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored879:
-stored877:
+stored951:
+stored949:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result852
-	JMP  over854
+	JLT  result924
+	JMP  over926
 
-many855:
+many927:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany853
-	JMP   few856
+	JEQ   tooMany925
+	JMP   few928
 
-rounded859:
+rounded931:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip881
+	JEQ   skip953
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more882
+	JNE   more954
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more882
+	JNE   more954
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more882
+	JNE   more954
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole860
+	JCS   whole932
 
-more882:
+more954:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -14424,9 +15732,9 @@ more882:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows886
+	JGE          rows958
 
-row885:
+row957:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14451,18 +15759,18 @@ row885:
 	VMOVD        X8, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other883
+	JCC          other955
 	VMOVD        X9, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other883
+	JCC          other955
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none887
+	JEQ          none959
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none887:
+none959:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -14524,13 +15832,13 @@ none887:
 	PREFETCHT0       111(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row885
+	JLT              row957
 
-rows886:
+rows958:
 	CMPQ R11, SI
-	JGE  rows889
+	JGE  rows961
 
-row888:
+row960:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -14545,18 +15853,18 @@ row888:
 	VMOVD        X8, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other883
+	JCC          other955
 	VMOVD        X9, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other883
+	JCC          other955
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none890
+	JEQ          none962
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none890:
+none962:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -14615,31 +15923,31 @@ none890:
 	VADDPS           Z8, Z6, Z6
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row888
+	JLT              row960
 
-rows889:
-done884:
-	JMP summed857
+rows961:
+done956:
+	JMP summed929
 
-skip881:
+skip953:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip891
+	JEQ   skip963
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more892
+	JNE   more964
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more892
+	JNE   more964
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more892
+	JNE   more964
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole860
+	JCS   whole932
 
-more892:
+more964:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -14651,9 +15959,9 @@ more892:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows896
+	JGE          rows968
 
-row895:
+row967:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14678,18 +15986,18 @@ row895:
 	VMOVD        X8, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other893
+	JCC          other965
 	VMOVD        X9, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other893
+	JCC          other965
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none897
+	JEQ          none969
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none897:
+none969:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -14751,13 +16059,13 @@ none897:
 	PREFETCHT0       111(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row895
+	JLT              row967
 
-rows896:
+rows968:
 	CMPQ R11, SI
-	JGE  rows899
+	JGE  rows971
 
-row898:
+row970:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -14772,18 +16080,18 @@ row898:
 	VMOVD        X8, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other893
+	JCC          other965
 	VMOVD        X9, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other893
+	JCC          other965
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none900
+	JEQ          none972
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none900:
+none972:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -14842,14 +16150,14 @@ none900:
 	VADDPS           Z8, Z6, Z6
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row898
+	JLT              row970
 
-rows899:
-done894:
-	JMP summed857
+rows971:
+done966:
+	JMP summed929
 
-skip891:
-around880:
+skip963:
+around952:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -14857,11 +16165,11 @@ around880:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored879
+	JMP      stored951
 
-special878:
+special950:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow901
+	JEQ     narrow973
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -14870,14 +16178,14 @@ special878:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored877
+	JMP     stored949
 
-narrow901:
+narrow973:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip902
+	JEQ          skip974
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty903
+	JEQ          empty975
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -14890,12 +16198,12 @@ narrow901:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty903:
-skip902:
+empty975:
+skip974:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip904
+	JEQ       skip976
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip905
+	JEQ       skip977
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -14919,7 +16227,7 @@ skip902:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip905:
+skip977:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -14934,10 +16242,10 @@ skip905:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around907
+	JNE           around979
 	VMOVDQU64     Z7, (DX)
 
-stored906:
+stored978:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -14952,10 +16260,10 @@ stored906:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around909
+	JNE           around981
 	VMOVDQU64     Z7, 64(DX)
 
-stored908:
+stored980:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -14970,10 +16278,10 @@ stored908:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around911
+	JNE           around983
 	VMOVDQU64     Z7, 128(DX)
 
-stored910:
+stored982:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -14982,18 +16290,18 @@ stored910:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around913
+	JNE           around985
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored912:
-	JMP stored877
+stored984:
+	JMP stored949
 
-skip904:
+skip976:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip914
+	JEQ       skip986
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip915
+	JEQ       skip987
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -15010,43 +16318,43 @@ skip904:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip915:
+skip987:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around917
+	JNE       around989
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored916:
+stored988:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around919
+	JNE       around991
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored918:
+stored990:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around921
+	JNE       around993
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored920:
+stored992:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around923
+	JNE       around995
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored922:
-	JMP stored877
+stored994:
+	JMP stored949
 
-skip914:
+skip986:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip924
+	JEQ     skip996
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -15063,16 +16371,16 @@ skip914:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip924:
-	JMP final876
+skip996:
+	JMP final948
 
-empty858:
+empty930:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed875
+	JNE       summed947
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow925
+	JNE       narrow997
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around926
+	JNE       around998
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -15081,23 +16389,23 @@ empty858:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored877
+	JMP       stored949
 
-narrow925:
+narrow997:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around927
+	JNE       around999
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored877
+	JMP       stored949
 
-other883:
+other955:
 	CMPQ R11, R14
-	JGE  rows929
+	JGE  rows1001
 
-row928:
+row1000:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15111,12 +16419,12 @@ row928:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none930
+	JEQ          none1002
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none930:
+none1002:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -15212,22 +16520,22 @@ none930:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row928
+	JLT          row1000
 
-rows929:
+rows1001:
 	CMPQ R11, SI
-	JGE  rows932
+	JGE  rows1004
 
-row931:
+row1003:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none933
+	JEQ          none1005
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none933:
+none1005:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -15320,16 +16628,16 @@ none933:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row931
+	JLT          row1003
 
-rows932:
-	JMP done884
+rows1004:
+	JMP done956
 
-other893:
+other965:
 	CMPQ R11, R14
-	JGE  rows935
+	JGE  rows1007
 
-row934:
+row1006:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15343,12 +16651,12 @@ row934:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none936
+	JEQ          none1008
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none936:
+none1008:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -15419,22 +16727,22 @@ none936:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row934
+	JLT          row1006
 
-rows935:
+rows1007:
 	CMPQ R11, SI
-	JGE  rows938
+	JGE  rows1010
 
-row937:
+row1009:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none939
+	JEQ          none1011
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none939:
+none1011:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -15502,47 +16810,47 @@ none939:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row937
+	JLT          row1009
 
-rows938:
-	JMP done894
+rows1010:
+	JMP done966
 
-around907:
+around979:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored906
+	JMP      stored978
 
-around909:
+around981:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored908
+	JMP      stored980
 
-around911:
+around983:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored910
+	JMP      stored982
 
-around913:
+around985:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored912
+	JMP      stored984
 
-around917:
+around989:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored916
+	JMP      stored988
 
-around919:
+around991:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored918
+	JMP      stored990
 
-around921:
+around993:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored920
+	JMP      stored992
 
-around923:
+around995:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored922
+	JMP      stored994
 
-around926:
+around998:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -15550,24 +16858,24 @@ around926:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored877
+	JMP      stored949
 
-around927:
+around999:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored877
+	JMP      stored949
 
-tooMany853:
+tooMany925:
 	MOVQ DI, results+24(FP)
 
-over854:
-	JMP done753
+over926:
+	JMP done825
 
-narrower851:
+narrower923:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower940
+	JLE     narrower1012
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -15577,19 +16885,19 @@ narrower851:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over943
+	JGE     over1015
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result941:
+result1013:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many944
+	JGT  many1016
 
-few945:
+few1017:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -15597,13 +16905,13 @@ few945:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty947
+	JGE    empty1019
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded948
+	JNE    rounded1020
 
-whole949:
+whole1021:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none950
+	JEQ     none1022
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -15614,9 +16922,9 @@ whole949:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows952
+	JGE     rows1024
 
-row951:
+row1023:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15681,13 +16989,13 @@ row951:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row951
+	JLT          row1023
 
-rows952:
+rows1024:
 	CMPQ R11, SI
-	JGE  rows954
+	JGE  rows1026
 
-row953:
+row1025:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -15739,23 +17047,23 @@ row953:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row953
+	JLT          row1025
 
-rows954:
-	JMP summed946
+rows1026:
+	JMP summed1018
 
-none950:
+none1022:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros955
+	JEQ     zeros1027
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows957
+	JGE     rows1029
 
-row956:
+row1028:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15797,13 +17105,13 @@ row956:
 	PREFETCHT0   95(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row956
+	JLT          row1028
 
-rows957:
+rows1029:
 	CMPQ R10, SI
-	JGE  rows959
+	JGE  rows1031
 
-row958:
+row1030:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15836,21 +17144,21 @@ row958:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row958
+	JLT          row1030
 
-rows959:
-	JMP summed946
+rows1031:
+	JMP summed1018
 
-zeros955:
+zeros1027:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows961
+	JGE     rows1033
 
-row960:
+row1032:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15907,13 +17215,13 @@ row960:
 	PREFETCHT0   95(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row960
+	JLT          row1032
 
-rows961:
+rows1033:
 	CMPQ R10, SI
-	JGE  rows963
+	JGE  rows1035
 
-row962:
+row1034:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15957,17 +17265,17 @@ row962:
 	VADDPS       Z8, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row962
+	JLT          row1034
 
-rows963:
-summed946:
-summed964:
+rows1035:
+summed1018:
+summed1036:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special967
+	JNE  special1039
 
-final965:
+final1037:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around969
+	JNE       around1041
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -15976,39 +17284,39 @@ final965:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored968:
-stored966:
+stored1040:
+stored1038:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result941
-	JMP  over943
+	JLT  result1013
+	JMP  over1015
 
-many944:
+many1016:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany942
-	JMP   few945
+	JEQ   tooMany1014
+	JMP   few1017
 
-rounded948:
+rounded1020:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip970
+	JEQ   skip1042
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more971
+	JNE   more1043
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more971
+	JNE   more1043
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more971
+	JNE   more1043
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole949
+	JCS   whole1021
 
-more971:
+more1043:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -16020,9 +17328,9 @@ more971:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows975
+	JGE          rows1047
 
-row974:
+row1046:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16047,18 +17355,18 @@ row974:
 	VMOVD        X7, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other972
+	JCC          other1044
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other972
+	JCC          other1044
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none976
+	JEQ          none1048
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none976:
+none1048:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -16112,13 +17420,13 @@ none976:
 	PREFETCHT0       95(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row974
+	JLT              row1046
 
-rows975:
+rows1047:
 	CMPQ R11, SI
-	JGE  rows978
+	JGE  rows1050
 
-row977:
+row1049:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -16133,18 +17441,18 @@ row977:
 	VMOVD        X7, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other972
+	JCC          other1044
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other972
+	JCC          other1044
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none979
+	JEQ          none1051
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none979:
+none1051:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -16195,31 +17503,31 @@ none979:
 	VADDPS           Z7, Z5, Z5
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row977
+	JLT              row1049
 
-rows978:
-done973:
-	JMP summed946
+rows1050:
+done1045:
+	JMP summed1018
 
-skip970:
+skip1042:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip980
+	JEQ   skip1052
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more981
+	JNE   more1053
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more981
+	JNE   more1053
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more981
+	JNE   more1053
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole949
+	JCS   whole1021
 
-more981:
+more1053:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -16231,9 +17539,9 @@ more981:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows985
+	JGE          rows1057
 
-row984:
+row1056:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16258,18 +17566,18 @@ row984:
 	VMOVD        X7, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other982
+	JCC          other1054
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other982
+	JCC          other1054
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none986
+	JEQ          none1058
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none986:
+none1058:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -16323,13 +17631,13 @@ none986:
 	PREFETCHT0       95(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row984
+	JLT              row1056
 
-rows985:
+rows1057:
 	CMPQ R11, SI
-	JGE  rows988
+	JGE  rows1060
 
-row987:
+row1059:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -16344,18 +17652,18 @@ row987:
 	VMOVD        X7, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other982
+	JCC          other1054
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other982
+	JCC          other1054
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none989
+	JEQ          none1061
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none989:
+none1061:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -16406,25 +17714,25 @@ none989:
 	VADDPS           Z7, Z5, Z5
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row987
+	JLT              row1059
 
-rows988:
-done983:
-	JMP summed946
+rows1060:
+done1055:
+	JMP summed1018
 
-skip980:
-around969:
+skip1052:
+around1041:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored968
+	JMP      stored1040
 
-special967:
+special1039:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow990
+	JEQ     narrow1062
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -16432,14 +17740,14 @@ special967:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored966
+	JMP     stored1038
 
-narrow990:
+narrow1062:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip991
+	JEQ          skip1063
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty992
+	JEQ          empty1064
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -16451,12 +17759,12 @@ narrow990:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty992:
-skip991:
+empty1064:
+skip1063:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip993
+	JEQ       skip1065
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip994
+	JEQ       skip1066
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -16477,7 +17785,7 @@ skip991:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip994:
+skip1066:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -16492,10 +17800,10 @@ skip994:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around996
+	JNE           around1068
 	VMOVDQU64     Z6, (DX)
 
-stored995:
+stored1067:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -16510,10 +17818,10 @@ stored995:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around998
+	JNE           around1070
 	VMOVDQU64     Z6, 64(DX)
 
-stored997:
+stored1069:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -16522,10 +17830,10 @@ stored997:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1000
+	JNE           around1072
 	VMOVDQU64     Y6, 128(DX)
 
-stored999:
+stored1071:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -16534,18 +17842,18 @@ stored999:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1002
+	JNE           around1074
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored1001:
-	JMP stored966
+stored1073:
+	JMP stored1038
 
-skip993:
+skip1065:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1003
+	JEQ       skip1075
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1004
+	JEQ       skip1076
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -16560,41 +17868,41 @@ skip993:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1004:
+skip1076:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1006
+	JNE       around1078
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored1005:
+stored1077:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1008
+	JNE       around1080
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored1007:
+stored1079:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1010
+	JNE       around1082
 	VMOVDQU64 Y6, 128(DX)
 
-stored1009:
+stored1081:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1012
+	JNE       around1084
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored1011:
-	JMP stored966
+stored1083:
+	JMP stored1038
 
-skip1003:
+skip1075:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1013
+	JEQ     skip1085
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -16609,16 +17917,16 @@ skip1003:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip1013:
-	JMP final965
+skip1085:
+	JMP final1037
 
-empty947:
+empty1019:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed964
+	JNE       summed1036
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed964
+	JNE       summed1036
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1015
+	JNE       around1087
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -16626,13 +17934,13 @@ empty947:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored966
+	JMP       stored1038
 
-other972:
+other1044:
 	CMPQ R11, R14
-	JGE  rows1017
+	JGE  rows1089
 
-row1016:
+row1088:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16646,12 +17954,12 @@ row1016:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1018
+	JEQ          none1090
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1018:
+none1090:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -16736,22 +18044,22 @@ none1018:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1016
+	JLT          row1088
 
-rows1017:
+rows1089:
 	CMPQ R11, SI
-	JGE  rows1020
+	JGE  rows1092
 
-row1019:
+row1091:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1021
+	JEQ          none1093
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1021:
+none1093:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -16833,16 +18141,16 @@ none1021:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1019
+	JLT          row1091
 
-rows1020:
-	JMP done973
+rows1092:
+	JMP done1045
 
-other982:
+other1054:
 	CMPQ R11, R14
-	JGE  rows1023
+	JGE  rows1095
 
-row1022:
+row1094:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16856,12 +18164,12 @@ row1022:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1024
+	JEQ          none1096
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1024:
+none1096:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -16924,22 +18232,22 @@ none1024:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1022
+	JLT          row1094
 
-rows1023:
+rows1095:
 	CMPQ R11, SI
-	JGE  rows1026
+	JGE  rows1098
 
-row1025:
+row1097:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1027
+	JEQ          none1099
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1027:
+none1099:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -16999,63 +18307,63 @@ none1027:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1025
+	JLT          row1097
 
-rows1026:
-	JMP done983
+rows1098:
+	JMP done1055
 
-around996:
+around1068:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored995
+	JMP      stored1067
 
-around998:
+around1070:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored997
+	JMP      stored1069
 
-around1000:
+around1072:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored999
+	JMP      stored1071
 
-around1002:
+around1074:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1001
+	JMP      stored1073
 
-around1006:
+around1078:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored1005
+	JMP      stored1077
 
-around1008:
+around1080:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored1007
+	JMP      stored1079
 
-around1010:
+around1082:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1009
+	JMP      stored1081
 
-around1012:
+around1084:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1011
+	JMP      stored1083
 
-around1015:
+around1087:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored966
+	JMP      stored1038
 
-tooMany942:
+tooMany1014:
 	MOVQ DI, results+24(FP)
 
-over943:
-	JMP done753
+over1015:
+	JMP done825
 
-narrower940:
+narrower1012:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower1028
+	JLE     narrower1100
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -17065,32 +18373,32 @@ narrower940:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1031
+	JGE     over1103
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1029:
+result1101:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1032
+	JGT  many1104
 
-few1033:
+few1105:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty1035
+	JGE    empty1107
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1036
+	JNE    rounded1108
 
-whole1037:
+whole1109:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1038
+	JEQ     none1110
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -17101,9 +18409,9 @@ whole1037:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1040
+	JGE     rows1112
 
-row1039:
+row1111:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17161,13 +18469,13 @@ row1039:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1039
+	JLT          row1111
 
-rows1040:
+rows1112:
 	CMPQ R11, SI
-	JGE  rows1042
+	JGE  rows1114
 
-row1041:
+row1113:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -17213,23 +18521,23 @@ row1041:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1041
+	JLT          row1113
 
-rows1042:
-	JMP summed1034
+rows1114:
+	JMP summed1106
 
-none1038:
+none1110:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1043
+	JEQ     zeros1115
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1045
+	JGE     rows1117
 
-row1044:
+row1116:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17266,13 +18574,13 @@ row1044:
 	PREFETCHT0   79(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1044
+	JLT          row1116
 
-rows1045:
+rows1117:
 	CMPQ R10, SI
-	JGE  rows1047
+	JGE  rows1119
 
-row1046:
+row1118:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17301,21 +18609,21 @@ row1046:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1046
+	JLT          row1118
 
-rows1047:
-	JMP summed1034
+rows1119:
+	JMP summed1106
 
-zeros1043:
+zeros1115:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1049
+	JGE     rows1121
 
-row1048:
+row1120:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17366,13 +18674,13 @@ row1048:
 	PREFETCHT0   79(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1048
+	JLT          row1120
 
-rows1049:
+rows1121:
 	CMPQ R10, SI
-	JGE  rows1051
+	JGE  rows1123
 
-row1050:
+row1122:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17411,17 +18719,17 @@ row1050:
 	VADDPS       Z7, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1050
+	JLT          row1122
 
-rows1051:
-summed1034:
-summed1052:
+rows1123:
+summed1106:
+summed1124:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1055
+	JNE  special1127
 
-final1053:
+final1125:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1057
+	JNE       around1129
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -17429,39 +18737,39 @@ final1053:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored1056:
-stored1054:
+stored1128:
+stored1126:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1029
-	JMP  over1031
+	JLT  result1101
+	JMP  over1103
 
-many1032:
+many1104:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1030
-	JMP   few1033
+	JEQ   tooMany1102
+	JMP   few1105
 
-rounded1036:
+rounded1108:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1058
+	JEQ   skip1130
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1059
+	JNE   more1131
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1059
+	JNE   more1131
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1059
+	JNE   more1131
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1037
+	JCS   whole1109
 
-more1059:
+more1131:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -17473,9 +18781,9 @@ more1059:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1063
+	JGE          rows1135
 
-row1062:
+row1134:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17500,18 +18808,18 @@ row1062:
 	VMOVD        X6, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other1060
+	JCC          other1132
 	VMOVD        X7, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other1060
+	JCC          other1132
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1064
+	JEQ          none1136
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1064:
+none1136:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -17556,13 +18864,13 @@ none1064:
 	PREFETCHT0       79(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1062
+	JLT              row1134
 
-rows1063:
+rows1135:
 	CMPQ R11, SI
-	JGE  rows1066
+	JGE  rows1138
 
-row1065:
+row1137:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -17577,18 +18885,18 @@ row1065:
 	VMOVD        X6, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other1060
+	JCC          other1132
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other1060
+	JCC          other1132
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1067
+	JEQ          none1139
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1067:
+none1139:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -17631,31 +18939,31 @@ none1067:
 	VADDPS           Z6, Z4, Z4
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1065
+	JLT              row1137
 
-rows1066:
-done1061:
-	JMP summed1034
+rows1138:
+done1133:
+	JMP summed1106
 
-skip1058:
+skip1130:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1068
+	JEQ   skip1140
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1069
+	JNE   more1141
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1069
+	JNE   more1141
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1069
+	JNE   more1141
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1037
+	JCS   whole1109
 
-more1069:
+more1141:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -17667,9 +18975,9 @@ more1069:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1073
+	JGE          rows1145
 
-row1072:
+row1144:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17694,18 +19002,18 @@ row1072:
 	VMOVD        X6, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other1070
+	JCC          other1142
 	VMOVD        X7, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other1070
+	JCC          other1142
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1074
+	JEQ          none1146
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1074:
+none1146:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -17750,13 +19058,13 @@ none1074:
 	PREFETCHT0       79(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1072
+	JLT              row1144
 
-rows1073:
+rows1145:
 	CMPQ R11, SI
-	JGE  rows1076
+	JGE  rows1148
 
-row1075:
+row1147:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -17771,18 +19079,18 @@ row1075:
 	VMOVD        X6, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other1070
+	JCC          other1142
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other1070
+	JCC          other1142
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1077
+	JEQ          none1149
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1077:
+none1149:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -17825,38 +19133,38 @@ none1077:
 	VADDPS           Z6, Z4, Z4
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1075
+	JLT              row1147
 
-rows1076:
-done1071:
-	JMP summed1034
+rows1148:
+done1143:
+	JMP summed1106
 
-skip1068:
-around1057:
+skip1140:
+around1129:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored1056
+	JMP      stored1128
 
-special1055:
+special1127:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1078
+	JEQ     narrow1150
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored1054
+	JMP     stored1126
 
-narrow1078:
+narrow1150:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1079
+	JEQ          skip1151
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1080
+	JEQ          empty1152
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -17867,12 +19175,12 @@ narrow1078:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty1080:
-skip1079:
+empty1152:
+skip1151:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1081
+	JEQ       skip1153
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1082
+	JEQ       skip1154
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -17890,7 +19198,7 @@ skip1079:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1082:
+skip1154:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -17905,10 +19213,10 @@ skip1082:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1084
+	JNE           around1156
 	VMOVDQU64     Z5, (DX)
 
-stored1083:
+stored1155:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -17923,10 +19231,10 @@ stored1083:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1086
+	JNE           around1158
 	VMOVDQU64     Z5, 64(DX)
 
-stored1085:
+stored1157:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -17935,18 +19243,18 @@ stored1085:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1088
+	JNE           around1160
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored1087:
-	JMP stored1054
+stored1159:
+	JMP stored1126
 
-skip1081:
+skip1153:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1089
+	JEQ       skip1161
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1090
+	JEQ       skip1162
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -17959,35 +19267,35 @@ skip1081:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1090:
+skip1162:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1092
+	JNE       around1164
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored1091:
+stored1163:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1094
+	JNE       around1166
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored1093:
+stored1165:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1096
+	JNE       around1168
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored1095:
-	JMP stored1054
+stored1167:
+	JMP stored1126
 
-skip1089:
+skip1161:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1097
+	JEQ     skip1169
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -18000,38 +19308,38 @@ skip1089:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip1097:
-	JMP final1053
+skip1169:
+	JMP final1125
 
-empty1035:
+empty1107:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1052
+	JNE       summed1124
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1098
+	JNE       narrow1170
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1099
+	JNE       around1171
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored1054
+	JMP       stored1126
 
-narrow1098:
+narrow1170:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1100
+	JNE       around1172
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored1054
+	JMP       stored1126
 
-other1060:
+other1132:
 	CMPQ R11, R14
-	JGE  rows1102
+	JGE  rows1174
 
-row1101:
+row1173:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18045,12 +19353,12 @@ row1101:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1103
+	JEQ          none1175
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1103:
+none1175:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -18123,22 +19431,22 @@ none1103:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1101
+	JLT          row1173
 
-rows1102:
+rows1174:
 	CMPQ R11, SI
-	JGE  rows1105
+	JGE  rows1177
 
-row1104:
+row1176:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1106
+	JEQ          none1178
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1106:
+none1178:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -18209,16 +19517,16 @@ none1106:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1104
+	JLT          row1176
 
-rows1105:
-	JMP done1061
+rows1177:
+	JMP done1133
 
-other1070:
+other1142:
 	CMPQ R11, R14
-	JGE  rows1108
+	JGE  rows1180
 
-row1107:
+row1179:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18232,12 +19540,12 @@ row1107:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1109
+	JEQ          none1181
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1109:
+none1181:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -18291,22 +19599,22 @@ none1109:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1107
+	JLT          row1179
 
-rows1108:
+rows1180:
 	CMPQ R11, SI
-	JGE  rows1111
+	JGE  rows1183
 
-row1110:
+row1182:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1112
+	JEQ          none1184
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1112:
+none1184:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -18358,62 +19666,62 @@ none1112:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1110
+	JLT          row1182
 
-rows1111:
-	JMP done1071
+rows1183:
+	JMP done1143
 
-around1084:
+around1156:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored1083
+	JMP      stored1155
 
-around1086:
+around1158:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored1085
+	JMP      stored1157
 
-around1088:
+around1160:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1087
+	JMP      stored1159
 
-around1092:
+around1164:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored1091
+	JMP      stored1163
 
-around1094:
+around1166:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored1093
+	JMP      stored1165
 
-around1096:
+around1168:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1095
+	JMP      stored1167
 
-around1099:
+around1171:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored1054
+	JMP      stored1126
 
-around1100:
+around1172:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored1054
+	JMP      stored1126
 
-tooMany1030:
+tooMany1102:
 	MOVQ DI, results+24(FP)
 
-over1031:
-	JMP done753
+over1103:
+	JMP done825
 
-narrower1028:
+narrower1100:
 	CMPQ (SP), $0x00000030
-	JLE  narrower1113
+	JLE  narrower1185
 
-wide755:
+wide827:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -18423,31 +19731,31 @@ wide755:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1116
+	JGE     over1188
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1114:
+result1186:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1117
+	JGT  many1189
 
-few1118:
+few1190:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty1120
+	JGE    empty1192
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1121
+	JNE    rounded1193
 
-whole1122:
+whole1194:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1123
+	JEQ     none1195
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18458,9 +19766,9 @@ whole1122:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1125
+	JGE     rows1197
 
-row1124:
+row1196:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18512,13 +19820,13 @@ row1124:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1124
+	JLT          row1196
 
-rows1125:
+rows1197:
 	CMPQ R11, SI
-	JGE  rows1127
+	JGE  rows1199
 
-row1126:
+row1198:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -18558,23 +19866,23 @@ row1126:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1126
+	JLT          row1198
 
-rows1127:
-	JMP summed1119
+rows1199:
+	JMP summed1191
 
-none1123:
+none1195:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1128
+	JEQ     zeros1200
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1130
+	JGE     rows1202
 
-row1129:
+row1201:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18607,13 +19915,13 @@ row1129:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1129
+	JLT          row1201
 
-rows1130:
+rows1202:
 	CMPQ R10, SI
-	JGE  rows1132
+	JGE  rows1204
 
-row1131:
+row1203:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18638,21 +19946,21 @@ row1131:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1131
+	JLT          row1203
 
-rows1132:
-	JMP summed1119
+rows1204:
+	JMP summed1191
 
-zeros1128:
+zeros1200:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1134
+	JGE     rows1206
 
-row1133:
+row1205:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18698,13 +20006,13 @@ row1133:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1133
+	JLT          row1205
 
-rows1134:
+rows1206:
 	CMPQ R10, SI
-	JGE  rows1136
+	JGE  rows1208
 
-row1135:
+row1207:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18738,56 +20046,56 @@ row1135:
 	VADDPS       Z10, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1135
+	JLT          row1207
 
-rows1136:
-summed1119:
-summed1137:
+rows1208:
+summed1191:
+summed1209:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1140
+	JNE  special1212
 
-final1138:
+final1210:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1142
+	JNE       around1214
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored1141:
-stored1139:
+stored1213:
+stored1211:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1114
-	JMP  over1116
+	JLT  result1186
+	JMP  over1188
 
-many1117:
+many1189:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1115
-	JMP   few1118
+	JEQ   tooMany1187
+	JMP   few1190
 
-rounded1121:
+rounded1193:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1143
+	JEQ   skip1215
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1144
+	JNE   more1216
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1144
+	JNE   more1216
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1144
+	JNE   more1216
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1122
+	JCS   whole1194
 
-more1144:
+more1216:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -18799,9 +20107,9 @@ more1144:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1148
+	JGE          rows1220
 
-row1147:
+row1219:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18826,18 +20134,18 @@ row1147:
 	VMOVD        X9, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other1145
+	JCC          other1217
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other1145
+	JCC          other1217
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1149
+	JEQ          none1221
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1149:
+none1221:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -18874,13 +20182,13 @@ none1149:
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1147
+	JLT              row1219
 
-rows1148:
+rows1220:
 	CMPQ R11, SI
-	JGE  rows1151
+	JGE  rows1223
 
-row1150:
+row1222:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -18895,18 +20203,18 @@ row1150:
 	VMOVD        X9, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other1145
+	JCC          other1217
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other1145
+	JCC          other1217
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1152
+	JEQ          none1224
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1152:
+none1224:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -18941,31 +20249,31 @@ none1152:
 	VADDPS           Z9, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1150
+	JLT              row1222
 
-rows1151:
-done1146:
-	JMP summed1119
+rows1223:
+done1218:
+	JMP summed1191
 
-skip1143:
+skip1215:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1153
+	JEQ   skip1225
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1154
+	JNE   more1226
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1154
+	JNE   more1226
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1154
+	JNE   more1226
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1122
+	JCS   whole1194
 
-more1154:
+more1226:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -18977,9 +20285,9 @@ more1154:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1158
+	JGE          rows1230
 
-row1157:
+row1229:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19004,18 +20312,18 @@ row1157:
 	VMOVD        X9, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other1155
+	JCC          other1227
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other1155
+	JCC          other1227
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1159
+	JEQ          none1231
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1159:
+none1231:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -19052,13 +20360,13 @@ none1159:
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1157
+	JLT              row1229
 
-rows1158:
+rows1230:
 	CMPQ R11, SI
-	JGE  rows1161
+	JGE  rows1233
 
-row1160:
+row1232:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -19073,18 +20381,18 @@ row1160:
 	VMOVD        X9, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other1155
+	JCC          other1227
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other1155
+	JCC          other1227
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1162
+	JEQ          none1234
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1162:
+none1234:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -19119,36 +20427,36 @@ none1162:
 	VADDPS           Z9, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1160
+	JLT              row1232
 
-rows1161:
-done1156:
-	JMP summed1119
+rows1233:
+done1228:
+	JMP summed1191
 
-skip1153:
-around1142:
+skip1225:
+around1214:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored1141
+	JMP      stored1213
 
-special1140:
+special1212:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1163
+	JEQ     narrow1235
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored1139
+	JMP     stored1211
 
-narrow1163:
+narrow1235:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1164
+	JEQ          skip1236
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1165
+	JEQ          empty1237
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -19158,12 +20466,12 @@ narrow1163:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty1165:
-skip1164:
+empty1237:
+skip1236:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1166
+	JEQ       skip1238
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1167
+	JEQ       skip1239
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -19178,7 +20486,7 @@ skip1164:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1167:
+skip1239:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -19193,10 +20501,10 @@ skip1167:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1169
+	JNE           around1241
 	VMOVDQU64     Z8, (DX)
 
-stored1168:
+stored1240:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -19205,10 +20513,10 @@ stored1168:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1171
+	JNE           around1243
 	VMOVDQU64     Y8, 64(DX)
 
-stored1170:
+stored1242:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -19217,18 +20525,18 @@ stored1170:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1173
+	JNE           around1245
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored1172:
-	JMP stored1139
+stored1244:
+	JMP stored1211
 
-skip1166:
+skip1238:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1174
+	JEQ       skip1246
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1175
+	JEQ       skip1247
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -19239,33 +20547,33 @@ skip1166:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1175:
+skip1247:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1177
+	JNE       around1249
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored1176:
+stored1248:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1179
+	JNE       around1251
 	VMOVDQU64 Y8, 64(DX)
 
-stored1178:
+stored1250:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1181
+	JNE       around1253
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored1180:
-	JMP stored1139
+stored1252:
+	JMP stored1211
 
-skip1174:
+skip1246:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1182
+	JEQ     skip1254
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -19276,28 +20584,28 @@ skip1174:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip1182:
-	JMP final1138
+skip1254:
+	JMP final1210
 
-empty1120:
+empty1192:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1137
+	JNE       summed1209
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1137
+	JNE       summed1209
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1184
+	JNE       around1256
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored1139
+	JMP       stored1211
 
-other1145:
+other1217:
 	CMPQ R11, R14
-	JGE  rows1186
+	JGE  rows1258
 
-row1185:
+row1257:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19311,12 +20619,12 @@ row1185:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1187
+	JEQ          none1259
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1187:
+none1259:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -19378,22 +20686,22 @@ none1187:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1185
+	JLT          row1257
 
-rows1186:
+rows1258:
 	CMPQ R11, SI
-	JGE  rows1189
+	JGE  rows1261
 
-row1188:
+row1260:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1190
+	JEQ          none1262
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1190:
+none1262:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -19453,16 +20761,16 @@ none1190:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1188
+	JLT          row1260
 
-rows1189:
-	JMP done1146
+rows1261:
+	JMP done1218
 
-other1155:
+other1227:
 	CMPQ R11, R14
-	JGE  rows1192
+	JGE  rows1264
 
-row1191:
+row1263:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19476,12 +20784,12 @@ row1191:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1193
+	JEQ          none1265
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1193:
+none1265:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -19527,22 +20835,22 @@ none1193:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1191
+	JLT          row1263
 
-rows1192:
+rows1264:
 	CMPQ R11, SI
-	JGE  rows1195
+	JGE  rows1267
 
-row1194:
+row1266:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1196
+	JEQ          none1268
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1196:
+none1268:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -19586,64 +20894,64 @@ none1196:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1194
+	JLT          row1266
 
-rows1195:
-	JMP done1156
+rows1267:
+	JMP done1228
 
-around1169:
+around1241:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1168
+	JMP      stored1240
 
-around1171:
+around1243:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1170
+	JMP      stored1242
 
-around1173:
+around1245:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1172
+	JMP      stored1244
 
-around1177:
+around1249:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored1176
+	JMP      stored1248
 
-around1179:
+around1251:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1178
+	JMP      stored1250
 
-around1181:
+around1253:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1180
+	JMP      stored1252
 
-around1184:
+around1256:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored1139
+	JMP      stored1211
 
-tooMany1115:
+tooMany1187:
 	MOVQ DI, results+24(FP)
 
-over1116:
+over1188:
 	SUBQ  $0x00000040, (SP)
-	JLE   done753
+	JLE   done825
 	ADDQ  $0x00000040, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1197
+	JNE   wide1269
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1198
+	JEQ   skip1270
 	ADDQ  $-128, to+56(FP)
 
-skip1198:
-wide1197:
-	JMP next754
+skip1270:
+wide1269:
+	JMP next826
 
-narrower1113:
+narrower1185:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower1199
+	JLE     narrower1271
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -19653,30 +20961,30 @@ narrower1113:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1202
+	JGE     over1274
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1200:
+result1272:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1203
+	JGT  many1275
 
-few1204:
+few1276:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty1206
+	JGE    empty1278
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1207
+	JNE    rounded1279
 
-whole1208:
+whole1280:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1209
+	JEQ     none1281
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19687,9 +20995,9 @@ whole1208:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1211
+	JGE     rows1283
 
-row1210:
+row1282:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19735,13 +21043,13 @@ row1210:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1210
+	JLT          row1282
 
-rows1211:
+rows1283:
 	CMPQ R11, SI
-	JGE  rows1213
+	JGE  rows1285
 
-row1212:
+row1284:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -19775,23 +21083,23 @@ row1212:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1212
+	JLT          row1284
 
-rows1213:
-	JMP summed1205
+rows1285:
+	JMP summed1277
 
-none1209:
+none1281:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1214
+	JEQ     zeros1286
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1216
+	JGE     rows1288
 
-row1215:
+row1287:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19820,13 +21128,13 @@ row1215:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1215
+	JLT          row1287
 
-rows1216:
+rows1288:
 	CMPQ R10, SI
-	JGE  rows1218
+	JGE  rows1290
 
-row1217:
+row1289:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -19847,21 +21155,21 @@ row1217:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1217
+	JLT          row1289
 
-rows1218:
-	JMP summed1205
+rows1290:
+	JMP summed1277
 
-zeros1214:
+zeros1286:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1220
+	JGE     rows1292
 
-row1219:
+row1291:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19902,13 +21210,13 @@ row1219:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1219
+	JLT          row1291
 
-rows1220:
+rows1292:
 	CMPQ R10, SI
-	JGE  rows1222
+	JGE  rows1294
 
-row1221:
+row1293:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -19937,55 +21245,55 @@ row1221:
 	VADDPS       Z5, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1221
+	JLT          row1293
 
-rows1222:
-summed1205:
-summed1223:
+rows1294:
+summed1277:
+summed1295:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1226
+	JNE  special1298
 
-final1224:
+final1296:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1228
+	JNE       around1300
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored1227:
-stored1225:
+stored1299:
+stored1297:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1200
-	JMP  over1202
+	JLT  result1272
+	JMP  over1274
 
-many1203:
+many1275:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1201
-	JMP   few1204
+	JEQ   tooMany1273
+	JMP   few1276
 
-rounded1207:
+rounded1279:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1229
+	JEQ   skip1301
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1230
+	JNE   more1302
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1230
+	JNE   more1302
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1230
+	JNE   more1302
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1208
+	JCS   whole1280
 
-more1230:
+more1302:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -19997,9 +21305,9 @@ more1230:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1234
+	JGE          rows1306
 
-row1233:
+row1305:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20024,18 +21332,18 @@ row1233:
 	VMOVD        X4, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other1231
+	JCC          other1303
 	VMOVD        X5, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other1231
+	JCC          other1303
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1235
+	JEQ          none1307
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1235:
+none1307:
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -20064,13 +21372,13 @@ none1235:
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1233
+	JLT              row1305
 
-rows1234:
+rows1306:
 	CMPQ R11, SI
-	JGE  rows1237
+	JGE  rows1309
 
-row1236:
+row1308:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -20085,18 +21393,18 @@ row1236:
 	VMOVD        X4, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other1231
+	JCC          other1303
 	VMOVD        X5, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other1231
+	JCC          other1303
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1238
+	JEQ          none1310
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1238:
+none1310:
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -20123,31 +21431,31 @@ none1238:
 	VADDPS           Z4, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1236
+	JLT              row1308
 
-rows1237:
-done1232:
-	JMP summed1205
+rows1309:
+done1304:
+	JMP summed1277
 
-skip1229:
+skip1301:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1239
+	JEQ   skip1311
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1240
+	JNE   more1312
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1240
+	JNE   more1312
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1240
+	JNE   more1312
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1208
+	JCS   whole1280
 
-more1240:
+more1312:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -20159,9 +21467,9 @@ more1240:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1244
+	JGE          rows1316
 
-row1243:
+row1315:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20186,18 +21494,18 @@ row1243:
 	VMOVD        X4, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other1241
+	JCC          other1313
 	VMOVD        X5, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other1241
+	JCC          other1313
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1245
+	JEQ          none1317
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1245:
+none1317:
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -20226,13 +21534,13 @@ none1245:
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1243
+	JLT              row1315
 
-rows1244:
+rows1316:
 	CMPQ R11, SI
-	JGE  rows1247
+	JGE  rows1319
 
-row1246:
+row1318:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -20247,18 +21555,18 @@ row1246:
 	VMOVD        X4, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other1241
+	JCC          other1313
 	VMOVD        X5, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other1241
+	JCC          other1313
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1248
+	JEQ          none1320
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1248:
+none1320:
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -20285,34 +21593,34 @@ none1248:
 	VADDPS           Z4, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1246
+	JLT              row1318
 
-rows1247:
-done1242:
-	JMP summed1205
+rows1319:
+done1314:
+	JMP summed1277
 
-skip1239:
-around1228:
+skip1311:
+around1300:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored1227
+	JMP      stored1299
 
-special1226:
+special1298:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1249
+	JEQ     narrow1321
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored1225
+	JMP     stored1297
 
-narrow1249:
+narrow1321:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1250
+	JEQ          skip1322
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1251
+	JEQ          empty1323
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -20321,12 +21629,12 @@ narrow1249:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty1251:
-skip1250:
+empty1323:
+skip1322:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1252
+	JEQ       skip1324
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1253
+	JEQ       skip1325
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -20338,7 +21646,7 @@ skip1250:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1253:
+skip1325:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -20353,10 +21661,10 @@ skip1253:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1255
+	JNE           around1327
 	VMOVDQU64     Z3, (DX)
 
-stored1254:
+stored1326:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -20365,18 +21673,18 @@ stored1254:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1257
+	JNE           around1329
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored1256:
-	JMP stored1225
+stored1328:
+	JMP stored1297
 
-skip1252:
+skip1324:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1258
+	JEQ       skip1330
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1259
+	JEQ       skip1331
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -20385,27 +21693,27 @@ skip1252:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1259:
+skip1331:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1261
+	JNE       around1333
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored1260:
+stored1332:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1263
+	JNE       around1335
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored1262:
-	JMP stored1225
+stored1334:
+	JMP stored1297
 
-skip1258:
+skip1330:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1264
+	JEQ     skip1336
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -20414,35 +21722,35 @@ skip1258:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip1264:
-	JMP final1224
+skip1336:
+	JMP final1296
 
-empty1206:
+empty1278:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1223
+	JNE       summed1295
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1265
+	JNE       narrow1337
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1266
+	JNE       around1338
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored1225
+	JMP       stored1297
 
-narrow1265:
+narrow1337:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1267
+	JNE       around1339
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored1225
+	JMP       stored1297
 
-other1231:
+other1303:
 	CMPQ R11, R14
-	JGE  rows1269
+	JGE  rows1341
 
-row1268:
+row1340:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20456,12 +21764,12 @@ row1268:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1270
+	JEQ          none1342
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1270:
+none1342:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -20512,22 +21820,22 @@ none1270:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1268
+	JLT          row1340
 
-rows1269:
+rows1341:
 	CMPQ R11, SI
-	JGE  rows1272
+	JGE  rows1344
 
-row1271:
+row1343:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1273
+	JEQ          none1345
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1273:
+none1345:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -20576,16 +21884,16 @@ none1273:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1271
+	JLT          row1343
 
-rows1272:
-	JMP done1232
+rows1344:
+	JMP done1304
 
-other1241:
+other1313:
 	CMPQ R11, R14
-	JGE  rows1275
+	JGE  rows1347
 
-row1274:
+row1346:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20599,12 +21907,12 @@ row1274:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1276
+	JEQ          none1348
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1276:
+none1348:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -20642,22 +21950,22 @@ none1276:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1274
+	JLT          row1346
 
-rows1275:
+rows1347:
 	CMPQ R11, SI
-	JGE  rows1278
+	JGE  rows1350
 
-row1277:
+row1349:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1279
+	JEQ          none1351
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1279:
+none1351:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -20693,48 +22001,48 @@ none1279:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1277
+	JLT          row1349
 
-rows1278:
-	JMP done1242
+rows1350:
+	JMP done1314
 
-around1255:
+around1327:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored1254
+	JMP      stored1326
 
-around1257:
+around1329:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1256
+	JMP      stored1328
 
-around1261:
+around1333:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored1260
+	JMP      stored1332
 
-around1263:
+around1335:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1262
+	JMP      stored1334
 
-around1266:
+around1338:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored1225
+	JMP      stored1297
 
-around1267:
+around1339:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1225
+	JMP      stored1297
 
-tooMany1201:
+tooMany1273:
 	MOVQ DI, results+24(FP)
 
-over1202:
-	JMP done753
+over1274:
+	JMP done825
 
-narrower1199:
+narrower1271:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower1280
+	JLE     narrower1352
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -20744,27 +22052,27 @@ narrower1199:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1283
+	JGE     over1355
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1281:
+result1353:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1284
+	JGT  many1356
 
-few1285:
+few1357:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty1287
+	JGE     empty1359
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1288
+	JNE     rounded1360
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1290
+	JEQ     none1362
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -20775,9 +22083,9 @@ few1285:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1292
+	JGE     rows1364
 
-row1291:
+row1363:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20817,13 +22125,13 @@ row1291:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1291
+	JLT          row1363
 
-rows1292:
+rows1364:
 	CMPQ R11, SI
-	JGE  rows1294
+	JGE  rows1366
 
-row1293:
+row1365:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -20851,7 +22159,7 @@ row1293:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1294
+	JGE          rows1366
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -20879,7 +22187,7 @@ row1293:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1294
+	JGE          rows1366
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -20907,7 +22215,7 @@ row1293:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1294
+	JGE          rows1366
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -20935,23 +22243,23 @@ row1293:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1293
+	JLT          row1365
 
-rows1294:
-	JMP summed1286
+rows1366:
+	JMP summed1358
 
-none1290:
+none1362:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1295
+	JEQ     zeros1367
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1297
+	JGE     rows1369
 
-row1296:
+row1368:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20976,13 +22284,13 @@ row1296:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1296
+	JLT          row1368
 
-rows1297:
+rows1369:
 	CMPQ R10, SI
-	JGE  rows1299
+	JGE  rows1371
 
-row1298:
+row1370:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20999,7 +22307,7 @@ row1298:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1299
+	JGE          rows1371
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21016,7 +22324,7 @@ row1298:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1299
+	JGE          rows1371
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21033,7 +22341,7 @@ row1298:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1299
+	JGE          rows1371
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21050,21 +22358,21 @@ row1298:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1298
+	JLT          row1370
 
-rows1299:
-	JMP summed1286
+rows1371:
+	JMP summed1358
 
-zeros1295:
+zeros1367:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1301
+	JGE     rows1373
 
-row1300:
+row1372:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21100,13 +22408,13 @@ row1300:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1300
+	JLT          row1372
 
-rows1301:
+rows1373:
 	CMPQ R10, SI
-	JGE  rows1303
+	JGE  rows1375
 
-row1302:
+row1374:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21130,7 +22438,7 @@ row1302:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1303
+	JGE          rows1375
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21154,7 +22462,7 @@ row1302:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1303
+	JGE          rows1375
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21178,7 +22486,7 @@ row1302:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1303
+	JGE          rows1375
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21202,88 +22510,85 @@ row1302:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1302
+	JLT          row1374
 
-rows1303:
-summed1286:
-summed1304:
+rows1375:
+summed1358:
+summed1376:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1307
+	JNE  special1379
 
-final1305:
+final1377:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1309
+	JNE       around1381
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored1308:
-stored1306:
+stored1380:
+stored1378:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1281
-	JMP  over1283
+	JLT  result1353
+	JMP  over1355
 
-many1284:
+many1356:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1282
-	JMP   few1285
+	JEQ   tooMany1354
+	JMP   few1357
 
-rounded1288:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1310
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1314
+rounded1360:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1382
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1383
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1387
 
-row1313:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other1311
-	VMOVD        X4, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other1311
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1315
-	VPBROADCASTW (R10), Z2
-	VPSLLD       $0x10, Z2, Z2
-	ADDQ         $0x00000002, R10
-
-none1315:
+row1386:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z3
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other1384
+	VMOVD            X4, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other1384
+	VPBROADCASTW     (R10), Z2
+	VPSLLD           $0x10, Z2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -21299,44 +22604,40 @@ none1315:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1313
+	JLT              row1386
 
-rows1314:
+rows1387:
 	CMPQ R11, SI
-	JGE  rows1317
+	JGE  rows1389
 
-row1316:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other1311
-	VMOVD        X4, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other1311
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1318
-	VPBROADCASTW (R10), Z2
-	VPSLLD       $0x10, Z2, Z2
-	ADDQ         $0x00000002, R10
-
-none1318:
+row1388:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z3
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1384
+	VMOVD            X4, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other1384
+	VPBROADCASTW     (R10), Z2
+	VPSLLD           $0x10, Z2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -21351,69 +22652,252 @@ none1318:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1316
+	JLT              row1388
 
-rows1317:
-done1312:
-	JMP summed1286
+rows1389:
+done1385:
+	JMP summed1358
 
-skip1310:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1319
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1323
+none1383:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1390
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1394
 
-row1322:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z3
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other1320
-	VMOVD        X4, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other1320
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1324
-	VPBROADCASTW (R10), Y2
-	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x00000002, R10
+row1393:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1391
+	VPMOVZXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1393
 
-none1324:
+rows1394:
+	CMPQ R10, SI
+	JGE  rows1396
+
+row1395:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1391
+	VPMOVZXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	VPMOVZXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1395
+
+rows1396:
+done1392:
+	JMP summed1358
+
+zeros1390:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1400
+
+row1399:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1397
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other1397
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1399
+
+rows1400:
+	CMPQ R10, SI
+	JGE  rows1402
+
+row1401:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1397
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other1397
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVZXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1401
+
+rows1402:
+done1398:
+	JMP summed1358
+
+skip1382:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1403
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1404
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1408
+
+row1407:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z3
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other1405
+	VMOVD            X4, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other1405
+	VPBROADCASTW     (R10), Y2
+	VCVTPH2PS        Y2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -21429,44 +22913,40 @@ none1324:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1322
+	JLT              row1407
 
-rows1323:
+rows1408:
 	CMPQ R11, SI
-	JGE  rows1326
+	JGE  rows1410
 
-row1325:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z3
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMOVD        X3, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other1320
-	VMOVD        X4, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other1320
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1327
-	VPBROADCASTW (R10), Y2
-	VCVTPH2PS    Y2, Z2
-	ADDQ         $0x00000002, R10
-
-none1327:
+row1409:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z3
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other1405
+	VMOVD            X4, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other1405
+	VPBROADCASTW     (R10), Y2
+	VCVTPH2PS        Y2, Z2
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z5
 	VCVTDQ2PS        Z5, Z5
 	VSUBPS           Z4, Z5, Z5
@@ -21481,36 +22961,222 @@ none1327:
 	VMULPS           Z3, Z5, Z5
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
-	VMULPS           Z3, Z2, Z3
-	VADDPS           Z3, Z1, Z1
+	VMULPS           Z3, Z2, Z2
+	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1325
+	JLT              row1409
 
-rows1326:
-done1321:
-	JMP summed1286
+rows1410:
+done1406:
+	JMP summed1358
 
-skip1319:
-around1309:
+none1404:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1411
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1415
+
+row1414:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	VMOVD            X2, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1412
+	VPMOVZXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1414
+
+rows1415:
+	CMPQ R10, SI
+	JGE  rows1417
+
+row1416:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	VMOVD            X2, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1412
+	VPMOVZXBD        (R8)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z4
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z4
+	VADDPS           Z4, Z0, Z0
+	VPMOVZXBD        16(R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z2, Z3, Z3
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z3, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z3, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1416
+
+rows1417:
+done1413:
+	JMP summed1358
+
+zeros1411:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1421
+
+row1420:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1418
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other1418
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	PREFETCHT0       31(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1420
+
+rows1421:
+	CMPQ R10, SI
+	JGE  rows1423
+
+row1422:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1418
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other1418
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVZXBD        16(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
+	VADDPS           Z2, Z1, Z1
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1422
+
+rows1423:
+done1419:
+	JMP summed1358
+
+skip1403:
+around1381:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored1308
+	JMP      stored1380
 
-special1307:
+special1379:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1328
+	JEQ     narrow1424
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored1306
+	JMP     stored1378
 
-narrow1328:
+narrow1424:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1329
+	JEQ          skip1425
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1330
+	JEQ          empty1426
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -21518,12 +23184,12 @@ narrow1328:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty1330:
-skip1329:
+empty1426:
+skip1425:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1331
+	JEQ       skip1427
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1332
+	JEQ       skip1428
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -21532,7 +23198,7 @@ skip1329:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1332:
+skip1428:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -21541,10 +23207,10 @@ skip1332:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1334
+	JNE           around1430
 	VMOVDQU64     Y2, (DX)
 
-stored1333:
+stored1429:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -21553,69 +23219,69 @@ stored1333:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1336
+	JNE           around1432
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored1335:
-	JMP stored1306
+stored1431:
+	JMP stored1378
 
-skip1331:
+skip1427:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1337
+	JEQ       skip1433
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1338
+	JEQ       skip1434
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1338:
+skip1434:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1340
+	JNE       around1436
 	VMOVDQU64 Y2, (DX)
 
-stored1339:
+stored1435:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1342
+	JNE       around1438
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored1341:
-	JMP stored1306
+stored1437:
+	JMP stored1378
 
-skip1337:
+skip1433:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1343
+	JEQ     skip1439
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip1343:
-	JMP final1305
+skip1439:
+	JMP final1377
 
-empty1287:
+empty1359:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1304
+	JNE       summed1376
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1304
+	JNE       summed1376
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1345
+	JNE       around1441
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored1306
+	JMP       stored1378
 
-other1311:
+other1384:
 	CMPQ R11, R14
-	JGE  rows1347
+	JGE  rows1443
 
-row1346:
+row1442:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21628,13 +23294,9 @@ row1346:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1348
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none1348:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -21669,27 +23331,23 @@ none1348:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
 	VPADDD       Z3, Z5, Z5
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1346
+	JLT          row1442
 
-rows1347:
+rows1443:
 	CMPQ R11, SI
-	JGE  rows1350
+	JGE  rows1445
 
-row1349:
+row1444:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1351
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none1351:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -21723,20 +23381,208 @@ none1351:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
 	VPADDD       Z3, Z5, Z5
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1349
+	JLT          row1444
 
-rows1350:
-	JMP done1312
+rows1445:
+	JMP done1385
 
-other1320:
+other1391:
+	CMPQ R10, R13
+	JGE  rows1447
+
+row1446:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z4
+	VPANDD.BCST  all32_1<>+0(SB), Z4, Z4
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z4, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z2, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1446
+
+rows1447:
+	CMPQ R10, SI
+	JGE  rows1449
+
+row1448:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z4
+	VPANDD.BCST  all32_1<>+0(SB), Z4, Z4
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z4, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VPSRLD       $0x10, Z3, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z2, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1448
+
+rows1449:
+	JMP done1392
+
+other1397:
+	CMPQ R10, R13
+	JGE  rows1451
+
+row1450:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1450
+
+rows1451:
+	CMPQ R10, SI
+	JGE  rows1453
+
+row1452:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1452
+
+rows1453:
+	JMP done1398
+
+other1405:
 	CMPQ R11, R14
-	JGE  rows1353
+	JGE  rows1455
 
-row1352:
+row1454:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21749,13 +23595,9 @@ row1352:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1354
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none1354:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -21780,27 +23622,23 @@ none1354:
 	VMULPS       Z3, Z5, Z5
 	VCVTPS2PH    $0x00, Z5, Y3
 	VCVTPH2PS    Y3, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1352
+	JLT          row1454
 
-rows1353:
+rows1455:
 	CMPQ R11, SI
-	JGE  rows1356
+	JGE  rows1457
 
-row1355:
+row1456:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1357
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none1357:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -21824,84 +23662,232 @@ none1357:
 	VMULPS       Z3, Z5, Z5
 	VCVTPS2PH    $0x00, Z5, Y3
 	VCVTPH2PS    Y3, Z5
-	VMULPS       Z5, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1355
+	JLT          row1456
 
-rows1356:
-	JMP done1321
+rows1457:
+	JMP done1406
 
-around1334:
+other1412:
+	CMPQ R10, R13
+	JGE  rows1459
+
+row1458:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y3
+	VCVTPH2PS    Y3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y2
+	VCVTPH2PS    Y2, Z3
+	VADDPS       Z3, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1458
+
+rows1459:
+	CMPQ R10, SI
+	JGE  rows1461
+
+row1460:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VPMOVZXBD    (R8)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y3
+	VCVTPH2PS    Y3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBD    16(R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z2, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y2
+	VCVTPH2PS    Y2, Z3
+	VADDPS       Z3, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1460
+
+rows1461:
+	JMP done1413
+
+other1418:
+	CMPQ R10, R13
+	JGE  rows1463
+
+row1462:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VADDPS       Z4, Z1, Z1
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1462
+
+rows1463:
+	CMPQ R10, SI
+	JGE  rows1465
+
+row1464:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VADDPS       Z4, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1464
+
+rows1465:
+	JMP done1419
+
+around1430:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1333
+	JMP      stored1429
 
-around1336:
+around1432:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1335
+	JMP      stored1431
 
-around1340:
+around1436:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1339
+	JMP      stored1435
 
-around1342:
+around1438:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1341
+	JMP      stored1437
 
-around1345:
+around1441:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored1306
+	JMP      stored1378
 
-tooMany1282:
+tooMany1354:
 	MOVQ DI, results+24(FP)
 
-over1283:
-	JMP done753
+over1355:
+	JMP done825
 
-narrower1280:
+narrower1352:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few1360
+	JLT  few1468
 
-tile1359:
+tile1467:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide1365
+	JNE    wide1473
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip1366
+	JEQ    skip1474
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip1366:
-wide1365:
+skip1474:
+wide1473:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1364
+	JGE  over1472
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1362:
+result1470:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1367
+	JGT  many1475
 
-few1368:
+few1476:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty1370
+	JGE     empty1478
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1371
+	JNE     rounded1479
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1373
+	JEQ     none1481
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -21912,9 +23898,9 @@ few1368:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1375
+	JGE     rows1483
 
-row1374:
+row1482:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21947,13 +23933,13 @@ row1374:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1374
+	JLT          row1482
 
-rows1375:
+rows1483:
 	CMPQ R11, SI
-	JGE  rows1377
+	JGE  rows1485
 
-row1376:
+row1484:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -21975,7 +23961,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -21997,7 +23983,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22019,7 +24005,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22041,7 +24027,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22063,7 +24049,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22085,7 +24071,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22107,7 +24093,7 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1377
+	JGE          rows1485
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -22129,23 +24115,23 @@ row1376:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1376
+	JLT          row1484
 
-rows1377:
-	JMP summed1369
+rows1485:
+	JMP summed1477
 
-none1373:
+none1481:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1378
+	JEQ     zeros1486
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1380
+	JGE     rows1488
 
-row1379:
+row1487:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22165,13 +24151,13 @@ row1379:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1379
+	JLT          row1487
 
-rows1380:
+rows1488:
 	CMPQ R10, SI
-	JGE  rows1382
+	JGE  rows1490
 
-row1381:
+row1489:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22184,7 +24170,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22197,7 +24183,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22210,7 +24196,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22223,7 +24209,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22236,7 +24222,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22249,7 +24235,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22262,7 +24248,7 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1382
+	JGE          rows1490
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22275,21 +24261,21 @@ row1381:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1381
+	JLT          row1489
 
-rows1382:
-	JMP summed1369
+rows1490:
+	JMP summed1477
 
-zeros1378:
+zeros1486:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1384
+	JGE     rows1492
 
-row1383:
+row1491:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22319,13 +24305,13 @@ row1383:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1383
+	JLT          row1491
 
-rows1384:
+rows1492:
 	CMPQ R10, SI
-	JGE  rows1386
+	JGE  rows1494
 
-row1385:
+row1493:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22344,7 +24330,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22363,7 +24349,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22382,7 +24368,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22401,7 +24387,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22420,7 +24406,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22439,7 +24425,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22458,7 +24444,7 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1386
+	JGE          rows1494
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22477,50 +24463,315 @@ row1385:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1385
+	JLT          row1493
 
-rows1386:
-summed1369:
-summed1387:
+rows1494:
+summed1477:
+summed1495:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1390
+	JNE  special1498
 
-final1388:
+final1496:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1392
+	JNE       around1500
 	VMOVDQU64 Z0, (DX)
 
-stored1391:
-stored1389:
+stored1499:
+stored1497:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1362
-	JMP  over1364
+	JLT  result1470
+	JMP  over1472
 
-many1367:
+many1475:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1363
-	JMP   few1368
+	JEQ   tooMany1471
+	JMP   few1476
 
-rounded1371:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1393
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1397
+rounded1479:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1501
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1502
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1506
 
-row1396:
+row1505:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z2
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other1503
+	VMOVD            X3, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other1503
+	VPBROADCASTW     (R10), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R10
+	VPMOVZXBD        (R9)(R12*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R13*1)
+	ADDQ             $0x08, R11
+	CMPQ             R11, R14
+	JLT              row1505
+
+rows1506:
+	CMPQ R11, SI
+	JGE  rows1508
+
+row1507:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z2
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1503
+	VMOVD            X3, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other1503
+	VPBROADCASTW     (R10), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R10
+	VPMOVZXBD        (R9)(R12*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R11
+	CMPQ             R11, SI
+	JLT              row1507
+
+rows1508:
+done1504:
+	JMP summed1477
+
+none1502:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1509
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1513
+
+row1512:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z1
+	VMOVD            X1, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1510
+	VPMOVZXBD        (R9)(R11*1), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1512
+
+rows1513:
+	CMPQ R10, SI
+	JGE  rows1515
+
+row1514:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z1
+	VMOVD            X1, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1510
+	VPMOVZXBD        (R9)(R11*1), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1514
+
+rows1515:
+done1511:
+	JMP summed1477
+
+zeros1509:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1519
+
+row1518:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z1
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1516
+	VMOVD            X2, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other1516
+	VPMOVZXBD        (R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1518
+
+rows1519:
+	CMPQ R10, SI
+	JGE  rows1521
+
+row1520:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z1
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1516
+	VMOVD            X2, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other1516
+	VPMOVZXBD        (R9)(R11*1), Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1520
+
+rows1521:
+done1517:
+	JMP summed1477
+
+skip1501:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1522
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1523
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1525
+
+row1524:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22533,6 +24784,9 @@ row1396:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -22542,41 +24796,29 @@ row1396:
 	ADDQ         zero+104(FP), R15
 	VPBROADCASTD (R15), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other1394
-	VMOVD        X3, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other1394
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1398
-	VPBROADCASTW (R10), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R10
+	VPMOVZXBD    (R9)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   15(R9)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R14
+	JLT          row1524
 
-none1398:
-	VPMOVZXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R13*1)
-	ADDQ             $0x08, R11
-	CMPQ             R11, R14
-	JLT              row1396
-
-rows1397:
+rows1525:
 	CMPQ R11, SI
-	JGE  rows1400
+	JGE  rows1527
 
-row1399:
+row1526:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
+	VPBROADCASTW (R10), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R10
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -22586,184 +24828,187 @@ row1399:
 	ADDQ         zero+104(FP), R13
 	VPBROADCASTD (R13), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other1394
-	VMOVD        X3, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other1394
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1401
-	VPBROADCASTW (R10), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R10
+	VPMOVZXBD    (R9)(R12*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JLT          row1526
 
-none1401:
-	VPMOVZXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R11
-	CMPQ             R11, SI
-	JLT              row1399
+rows1527:
+	JMP summed1477
 
-rows1400:
-done1395:
-	JMP summed1369
+none1523:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1528
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1530
 
-skip1393:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1402
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1406
+row1529:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VPMOVZXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1529
 
-row1405:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+rows1530:
+	CMPQ R10, SI
+	JGE  rows1532
+
+row1531:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Z1
+	VPMOVZXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1531
+
+rows1532:
+	JMP summed1477
+
+zeros1528:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1534
+
+row1533:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1533
+
+rows1534:
+	CMPQ R10, SI
+	JGE  rows1536
+
+row1535:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R9)(R11*1), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other1403
-	VMOVD        X3, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other1403
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1407
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1535
 
-none1407:
-	VPMOVZXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R13*1)
-	ADDQ             $0x08, R11
-	CMPQ             R11, R14
-	JLT              row1405
+rows1536:
+	JMP summed1477
 
-rows1406:
-	CMPQ R11, SI
-	JGE  rows1409
-
-row1408:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other1403
-	VMOVD        X3, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other1403
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1410
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none1410:
-	VPMOVZXBD        (R9)(R12*1), Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R11
-	CMPQ             R11, SI
-	JLT              row1408
-
-rows1409:
-done1404:
-	JMP summed1369
-
-skip1402:
-around1392:
+skip1522:
+around1500:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored1391
+	JMP      stored1499
 
-special1390:
+special1498:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1411
+	JEQ     narrow1537
 	VMOVUPS Z0, (DX)
-	JMP     stored1389
+	JMP     stored1497
 
-narrow1411:
+narrow1537:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1412
+	JEQ          skip1538
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1413
+	JEQ          empty1539
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty1413:
-skip1412:
+empty1539:
+skip1538:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1414
+	JEQ       skip1540
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1415
+	JEQ       skip1541
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1415:
+skip1541:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -22772,59 +25017,59 @@ skip1415:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1417
+	JNE           around1543
 	VMOVDQU64     Y1, (DX)
 
-stored1416:
-	JMP stored1389
+stored1542:
+	JMP stored1497
 
-skip1414:
+skip1540:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1418
+	JEQ       skip1544
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1419
+	JEQ       skip1545
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1419:
+skip1545:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1421
+	JNE       around1547
 	VMOVDQU64 Y1, (DX)
 
-stored1420:
-	JMP stored1389
+stored1546:
+	JMP stored1497
 
-skip1418:
+skip1544:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1422
+	JEQ     skip1548
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip1422:
-	JMP final1388
+skip1548:
+	JMP final1496
 
-empty1370:
+empty1478:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1387
+	JNE       summed1495
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1423
+	JNE       narrow1549
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1424
+	JNE       around1550
 	VMOVDQU64 Z0, (DX)
-	JMP       stored1389
+	JMP       stored1497
 
-narrow1423:
+narrow1549:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1425
+	JNE       around1551
 	VMOVDQU64 Y0, (DX)
-	JMP       stored1389
+	JMP       stored1497
 
-other1394:
+other1503:
 	CMPQ R11, R14
-	JGE  rows1427
+	JGE  rows1553
 
-row1426:
+row1552:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22837,13 +25082,9 @@ row1426:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1428
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none1428:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -22866,27 +25107,23 @@ none1428:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1426
+	JLT          row1552
 
-rows1427:
+rows1553:
 	CMPQ R11, SI
-	JGE  rows1430
+	JGE  rows1555
 
-row1429:
+row1554:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1431
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none1431:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -22909,126 +25146,190 @@ none1431:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1429
+	JLT          row1554
 
-rows1430:
-	JMP done1395
+rows1555:
+	JMP done1504
 
-other1403:
-	CMPQ R11, R14
-	JGE  rows1433
+other1510:
+	CMPQ R10, R13
+	JGE  rows1557
 
-row1432:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
+row1556:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVZXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1556
+
+rows1557:
+	CMPQ R10, SI
+	JGE  rows1559
+
+row1558:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVZXBD    (R9)(R11*1), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1558
+
+rows1559:
+	JMP done1511
+
+other1516:
+	CMPQ R10, R13
+	JGE  rows1561
+
+row1560:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R9)(R11*1), Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1560
+
+rows1561:
+	CMPQ R10, SI
+	JGE  rows1563
+
+row1562:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R12
 	IMULQ        zeroRow+112(FP), R12
 	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1434
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none1434:
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z2
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z3
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD    (R9)(R11*1), Z3
 	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R9)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   15(R9)(R13*1)
-	ADDQ         $0x08, R11
-	CMPQ         R11, R14
-	JLT          row1432
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1562
 
-rows1433:
-	CMPQ R11, SI
-	JGE  rows1436
+rows1563:
+	JMP done1517
 
-row1435:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1437
-	VPBROADCASTW (R10), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R10
-
-none1437:
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z2
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD    (R9)(R12*1), Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R11
-	CMPQ         R11, SI
-	JLT          row1435
-
-rows1436:
-	JMP done1404
-
-around1417:
+around1543:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored1416
+	JMP      stored1542
 
-around1421:
+around1547:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored1420
+	JMP      stored1546
 
-around1424:
+around1550:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored1389
+	JMP      stored1497
 
-around1425:
+around1551:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1389
+	JMP      stored1497
 
-tooMany1363:
+tooMany1471:
 	MOVQ DI, results+24(FP)
 
-over1364:
+over1472:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile1359
-	JMP  done1361
+	JNE  tile1467
+	JMP  done1469
 
-few1360:
+few1468:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   (SP), DX
@@ -23039,36 +25340,36 @@ few1360:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide1441
+	JNE    wide1567
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip1442
+	JEQ    skip1568
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip1442:
-wide1441:
+skip1568:
+wide1567:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1440
+	JGE  over1566
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1438:
+result1564:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many1443
+	JGT  many1569
 
-few1444:
+few1570:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty1446
+	JGE     empty1572
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1447
+	JNE     rounded1573
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1449
+	JEQ     none1575
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -23079,9 +25380,9 @@ few1444:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1451
+	JGE     rows1577
 
-row1450:
+row1576:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23114,13 +25415,13 @@ row1450:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1450
+	JLT          row1576
 
-rows1451:
+rows1577:
 	CMPQ R10, SI
-	JGE  rows1453
+	JGE  rows1579
 
-row1452:
+row1578:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23142,7 +25443,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23164,7 +25465,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23186,7 +25487,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23208,7 +25509,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23230,7 +25531,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23252,7 +25553,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23274,7 +25575,7 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1453
+	JGE          rows1579
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -23296,23 +25597,23 @@ row1452:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1452
+	JLT          row1578
 
-rows1453:
-	JMP summed1445
+rows1579:
+	JMP summed1571
 
-none1449:
+none1575:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1454
+	JEQ     zeros1580
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1456
+	JGE     rows1582
 
-row1455:
+row1581:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23332,13 +25633,13 @@ row1455:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1455
+	JLT          row1581
 
-rows1456:
+rows1582:
 	CMPQ R8, SI
-	JGE  rows1458
+	JGE  rows1584
 
-row1457:
+row1583:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23351,7 +25652,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23364,7 +25665,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23377,7 +25678,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23390,7 +25691,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23403,7 +25704,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23416,7 +25717,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23429,7 +25730,7 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1458
+	JGE          rows1584
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23442,21 +25743,21 @@ row1457:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1457
+	JLT          row1583
 
-rows1458:
-	JMP summed1445
+rows1584:
+	JMP summed1571
 
-zeros1454:
+zeros1580:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1460
+	JGE     rows1586
 
-row1459:
+row1585:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -23486,13 +25787,13 @@ row1459:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1459
+	JLT          row1585
 
-rows1460:
+rows1586:
 	CMPQ R8, SI
-	JGE  rows1462
+	JGE  rows1588
 
-row1461:
+row1587:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23511,7 +25812,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23530,7 +25831,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23549,7 +25850,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23568,7 +25869,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23587,7 +25888,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23606,7 +25907,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23625,7 +25926,7 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1462
+	JGE          rows1588
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -23644,47 +25945,312 @@ row1461:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1461
+	JLT          row1587
 
-rows1462:
-summed1445:
-summed1463:
+rows1588:
+summed1571:
+summed1589:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1466
+	JNE  special1592
 
-final1464:
+final1590:
 	VMOVUPS Z0, K1, (DX)
 
-stored1465:
+stored1591:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1438
-	JMP  over1440
+	JLT  result1564
+	JMP  over1566
 
-many1443:
+many1569:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1439
-	JMP   few1444
+	JEQ   tooMany1565
+	JMP   few1570
 
-rounded1447:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1467
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	CMPQ         R10, R13
-	JGE          rows1471
+rounded1573:
+	TESTQ   $0x00000040, mode+80(FP)
+	JEQ     skip1593
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1594
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1598
 
-row1470:
+row1597:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z2
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1595
+	VMOVD            X3, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other1595
+	VPBROADCASTW     (R8), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R8
+	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1597
+
+rows1598:
+	CMPQ R10, SI
+	JGE  rows1600
+
+row1599:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z2
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z3
+	VCVTDQ2PS        Z3, Z3
+	VMOVD            X2, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1595
+	VMOVD            X3, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other1595
+	VPBROADCASTW     (R8), Z1
+	VPSLLD           $0x10, Z1, Z1
+	ADDQ             $0x00000002, R8
+	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
+	VCVTDQ2PS        Z4, Z4
+	VSUBPS           Z3, Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
+	VMULPS           Z2, Z1, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1599
+
+rows1600:
+done1596:
+	JMP summed1571
+
+none1594:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1601
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows1605
+
+row1604:
+	MOVQ             384(R8), R11
+	MOVQ             R11, R10
+	IMULQ            scaleRow+96(FP), R10
+	ADDQ             scale+88(FP), R10
+	PREFETCHT0       (R10)
+	IMULQ            AX, R11
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z1
+	VMOVD            X1, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1602
+	VPMOVZXBD.Z      (R9)(R10*1), K1, Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R11*1)
+	ADDQ             $0x08, R8
+	CMPQ             R8, R12
+	JLT              row1604
+
+rows1605:
+	CMPQ R8, SI
+	JGE  rows1607
+
+row1606:
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	VBROADCASTSS     (R11), Z1
+	VMOVD            X1, R11
+	SUBL             $0x00800000, R11
+	CMPL             R11, $0x6e000000
+	JCC              other1602
+	VPMOVZXBD.Z      (R9)(R10*1), K1, Z2
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z1, Z2, Z2
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z2, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z2, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R8
+	CMPQ             R8, SI
+	JLT              row1606
+
+rows1607:
+done1603:
+	JMP summed1571
+
+zeros1601:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows1611
+
+row1610:
+	MOVQ             384(R8), R11
+	MOVQ             R11, R10
+	IMULQ            scaleRow+96(FP), R10
+	ADDQ             scale+88(FP), R10
+	PREFETCHT0       (R10)
+	MOVQ             R11, R10
+	IMULQ            zeroRow+112(FP), R10
+	ADDQ             zero+104(FP), R10
+	PREFETCHT0       (R10)
+	IMULQ            AX, R11
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z1
+	MOVQ             (R8), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1608
+	VMOVD            X2, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other1608
+	VPMOVZXBD.Z      (R9)(R10*1), K1, Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	PREFETCHT0       15(R9)(R11*1)
+	ADDQ             $0x08, R8
+	CMPQ             R8, R12
+	JLT              row1610
+
+rows1611:
+	CMPQ R8, SI
+	JGE  rows1613
+
+row1612:
+	MOVQ             (R8), R10
+	IMULQ            AX, R10
+	MOVQ             (R8), R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	VBROADCASTSS     (R11), Z1
+	MOVQ             (R8), R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	VPBROADCASTD     (R11), Z2
+	VCVTDQ2PS        Z2, Z2
+	VMOVD            X1, R11
+	SUBL             $0x00800000, R11
+	CMPL             R11, $0x6e000000
+	JCC              other1608
+	VMOVD            X2, R11
+	ADDL             R11, R11
+	CMPL             R11, $0x8e000000
+	JCC              other1608
+	VPMOVZXBD.Z      (R9)(R10*1), K1, Z3
+	VCVTDQ2PS        Z3, Z3
+	VSUBPS           Z2, Z3, Z3
+	VMULPS           Z1, Z3, Z3
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z3, Z1
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z0
+	ADDQ             $0x08, R8
+	CMPQ             R8, SI
+	JLT              row1612
+
+rows1613:
+done1609:
+	JMP summed1571
+
+skip1593:
+	TESTQ   $0x00000080, mode+80(FP)
+	JEQ     skip1614
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1615
+	MOVQ    BX, R8
+	SUBQ    CX, R8
+	SHRQ    $0x02, R8
+	ADDQ    factors+48(FP), R8
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1617
+
+row1616:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23697,6 +26263,9 @@ row1470:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R8
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -23706,41 +26275,29 @@ row1470:
 	ADDQ         zero+104(FP), R14
 	VPBROADCASTD (R14), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R14
-	SUBL         $0x00800000, R14
-	CMPL         R14, $0x6e000000
-	JCC          other1468
-	VMOVD        X3, R14
-	ADDL         R14, R14
-	CMPL         R14, $0x8e000000
-	JCC          other1468
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1472
-	VPBROADCASTW (R8), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R8
+	VPMOVZXBD.Z  (R9)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1616
 
-none1472:
-	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R12*1)
-	ADDQ             $0x08, R10
-	CMPQ             R10, R13
-	JLT              row1470
-
-rows1471:
+rows1617:
 	CMPQ R10, SI
-	JGE  rows1474
+	JGE  rows1619
 
-row1473:
+row1618:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
+	VPBROADCASTW (R8), Y1
+	VCVTPH2PS    Y1, Z1
+	ADDQ         $0x00000002, R8
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -23750,180 +26307,183 @@ row1473:
 	ADDQ         zero+104(FP), R12
 	VPBROADCASTD (R12), Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R12
-	SUBL         $0x00800000, R12
-	CMPL         R12, $0x6e000000
-	JCC          other1468
-	VMOVD        X3, R12
-	ADDL         R12, R12
-	CMPL         R12, $0x8e000000
-	JCC          other1468
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1475
-	VPBROADCASTW (R8), Z1
-	VPSLLD       $0x10, Z1, Z1
-	ADDQ         $0x00000002, R8
+	VPMOVZXBD.Z  (R9)(R11*1), K1, Z4
+	VCVTDQ2PS    Z4, Z4
+	VSUBPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1618
 
-none1475:
-	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R10
-	CMPQ             R10, SI
-	JLT              row1473
+rows1619:
+	JMP summed1571
 
-rows1474:
-done1469:
-	JMP summed1445
+none1615:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1620
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows1622
 
-skip1467:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1476
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	CMPQ         R10, R13
-	JGE          rows1480
+row1621:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row1621
 
-row1479:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+rows1622:
+	CMPQ R8, SI
+	JGE  rows1624
+
+row1623:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Z1
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y1
+	VCVTPH2PS    Y1, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row1623
+
+rows1624:
+	JMP summed1571
+
+zeros1620:
+	MOVQ    BX, R8
+	MOVQ    known+40(FP), R12
+	SUBQ    $0x00000180, R12
+	CMPQ    R12, SI
+	CMOVQGT SI, R12
+	CMPQ    R8, R12
+	JGE     rows1626
+
+row1625:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row1625
+
+rows1626:
+	CMPQ R8, SI
+	JGE  rows1628
+
+row1627:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R8), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R14
-	SUBL         $0x38800000, R14
-	CMPL         R14, $0x0a000000
-	JCC          other1477
-	VMOVD        X3, R14
-	ADDL         R14, R14
-	CMPL         R14, $0x88000000
-	JCC          other1477
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1481
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row1627
 
-none1481:
-	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	PREFETCHT0       15(R9)(R12*1)
-	ADDQ             $0x08, R10
-	CMPQ             R10, R13
-	JLT              row1479
+rows1628:
+	JMP summed1571
 
-rows1480:
-	CMPQ R10, SI
-	JGE  rows1483
-
-row1482:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VMOVD        X2, R12
-	SUBL         $0x38800000, R12
-	CMPL         R12, $0x0a000000
-	JCC          other1477
-	VMOVD        X3, R12
-	ADDL         R12, R12
-	CMPL         R12, $0x88000000
-	JCC          other1477
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1484
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none1484:
-	VPMOVZXBD.Z      (R9)(R11*1), K1, Z4
-	VCVTDQ2PS        Z4, Z4
-	VSUBPS           Z3, Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z2
-	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z2
-	VMULPS           Z2, Z1, Z2
-	VADDPS           Z2, Z0, Z0
-	ADDQ             $0x08, R10
-	CMPQ             R10, SI
-	JLT              row1482
-
-rows1483:
-done1478:
-	JMP summed1445
-
-skip1476:
-special1466:
+skip1614:
+special1592:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1485
+	JEQ     narrow1629
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored1465
+	JMP     stored1591
 
-narrow1485:
+narrow1629:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1486
+	JEQ          skip1630
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty1487
+	JEQ          empty1631
 	SHRQ         $0x03, R8
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R8, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty1487:
-skip1486:
+empty1631:
+skip1630:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip1488
+	JEQ         skip1632
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip1489
+	JEQ         skip1633
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip1489:
+skip1633:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -23932,38 +26492,38 @@ skip1489:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored1465
+	JMP           stored1591
 
-skip1488:
+skip1632:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip1490
+	JEQ         skip1634
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip1491
+	JEQ         skip1635
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip1491:
+skip1635:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored1465
+	JMP       stored1591
 
-skip1490:
+skip1634:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1492
+	JEQ       skip1636
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1492:
-	JMP final1464
+skip1636:
+	JMP final1590
 
-empty1446:
-	JMP summed1463
+empty1572:
+	JMP summed1589
 
-other1468:
+other1595:
 	CMPQ R10, R13
-	JGE  rows1494
+	JGE  rows1638
 
-row1493:
+row1637:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23976,13 +26536,9 @@ row1493:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1495
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none1495:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -24005,27 +26561,23 @@ none1495:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1493
+	JLT          row1637
 
-rows1494:
+rows1638:
 	CMPQ R10, SI
-	JGE  rows1497
+	JGE  rows1640
 
-row1496:
+row1639:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1498
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none1498:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -24048,105 +26600,169 @@ none1498:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
 	VPADDD       Z2, Z4, Z4
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1496
+	JLT          row1639
 
-rows1497:
-	JMP done1469
+rows1640:
+	JMP done1596
 
-other1477:
-	CMPQ R10, R13
-	JGE  rows1500
+other1602:
+	CMPQ R8, R12
+	JGE  rows1642
 
-row1499:
-	MOVQ         384(R10), R12
-	MOVQ         R12, R11
+row1641:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row1641
+
+rows1642:
+	CMPQ R8, SI
+	JGE  rows1644
+
+row1643:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
 	IMULQ        scaleRow+96(FP), R11
 	ADDQ         scale+88(FP), R11
-	PREFETCHT0   (R11)
-	MOVQ         R12, R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VPSRLD       $0x10, Z2, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z2, Z2
+	VPADDD       Z1, Z2, Z2
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row1643
+
+rows1644:
+	JMP done1603
+
+other1608:
+	CMPQ R8, R12
+	JGE  rows1646
+
+row1645:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   15(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row1645
+
+rows1646:
+	CMPQ R8, SI
+	JGE  rows1648
+
+row1647:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K2, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R11
 	IMULQ        zeroRow+112(FP), R11
 	ADDQ         zero+104(FP), R11
-	PREFETCHT0   (R11)
-	IMULQ        AX, R12
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1501
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none1501:
-	MOVQ         (R10), R14
-	IMULQ        scaleRow+96(FP), R14
-	ADDQ         scale+88(FP), R14
-	VBROADCASTSS (R14), Z2
-	MOVQ         (R10), R14
-	IMULQ        zeroRow+112(FP), R14
-	ADDQ         zero+104(FP), R14
-	VPBROADCASTD (R14), Z3
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VPMOVZXBD.Z  (R9)(R10*1), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R9)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	PREFETCHT0   15(R9)(R12*1)
-	ADDQ         $0x08, R10
-	CMPQ         R10, R13
-	JLT          row1499
+	VSUBPS       Z2, Z3, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row1647
 
-rows1500:
-	CMPQ R10, SI
-	JGE  rows1503
+rows1648:
+	JMP done1609
 
-row1502:
-	MOVQ         (R10), R11
-	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1504
-	VPBROADCASTW (R8), Y1
-	VCVTPH2PS    Y1, Z1
-	ADDQ         $0x00000002, R8
-
-none1504:
-	MOVQ         (R10), R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	VBROADCASTSS (R12), Z2
-	MOVQ         (R10), R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	VPBROADCASTD (R12), Z3
-	VCVTDQ2PS    Z3, Z3
-	VPMOVZXBD.Z  (R9)(R11*1), K1, Z4
-	VCVTDQ2PS    Z4, Z4
-	VSUBPS       Z3, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VCVTPS2PH    $0x00, Z4, Y2
-	VCVTPH2PS    Y2, Z4
-	VMULPS       Z4, Z1, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x08, R10
-	CMPQ         R10, SI
-	JLT          row1502
-
-rows1503:
-	JMP done1478
-
-tooMany1439:
+tooMany1565:
 	MOVQ DI, results+24(FP)
 
-over1440:
-done1361:
-done753:
+over1566:
+done1469:
+done825:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -24171,15 +26787,15 @@ TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next1506:
+next1650:
 	CMPQ (SP), $0x00000080
-	JLE  last1508
+	JLE  last1652
 	CMPQ (SP), $0x000000c0
-	JLT  wide1507
+	JLT  wide1651
 
-last1508:
+last1652:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower1509
+	JLE     narrower1653
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -24190,19 +26806,19 @@ last1508:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1512
+	JGE     over1656
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1510:
+result1654:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1513
+	JGT  many1657
 
-few1514:
+few1658:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -24212,13 +26828,13 @@ few1514:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty1516
+	JGE    empty1660
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1517
+	JNE    rounded1661
 
-whole1518:
+whole1662:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1519
+	JEQ       none1663
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -24233,9 +26849,9 @@ whole1518:
 	VPSRAD    $0x1c, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows1521
+	JGE       rows1665
 
-row1520:
+row1664:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24314,13 +26930,13 @@ row1520:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1520
+	JLT          row1664
 
-rows1521:
+rows1665:
 	CMPQ R11, SI
-	JGE  rows1523
+	JGE  rows1667
 
-row1522:
+row1666:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -24387,14 +27003,14 @@ row1522:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1522
+	JLT          row1666
 
-rows1523:
-	JMP summed1515
+rows1667:
+	JMP summed1659
 
-none1519:
+none1663:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1524
+	JEQ       zeros1668
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -24405,9 +27021,9 @@ none1519:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1526
+	JGE       rows1670
 
-row1525:
+row1669:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24466,13 +27082,13 @@ row1525:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1525
+	JLT          row1669
 
-rows1526:
+rows1670:
 	CMPQ R10, SI
-	JGE  rows1528
+	JGE  rows1672
 
-row1527:
+row1671:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24523,12 +27139,12 @@ row1527:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1527
+	JLT          row1671
 
-rows1528:
-	JMP summed1515
+rows1672:
+	JMP summed1659
 
-zeros1524:
+zeros1668:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -24539,9 +27155,9 @@ zeros1524:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows1530
+	JGE       rows1674
 
-row1529:
+row1673:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24610,13 +27226,13 @@ row1529:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1529
+	JLT          row1673
 
-rows1530:
+rows1674:
 	CMPQ R10, SI
-	JGE  rows1532
+	JGE  rows1676
 
-row1531:
+row1675:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24673,17 +27289,17 @@ row1531:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1531
+	JLT          row1675
 
-rows1532:
-summed1515:
-summed1533:
+rows1676:
+summed1659:
+summed1677:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1536
+	JNE  special1680
 
-final1534:
+final1678:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1538
+	JNE       around1682
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -24694,39 +27310,39 @@ final1534:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored1537:
-stored1535:
+stored1681:
+stored1679:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1510
-	JMP  over1512
+	JLT  result1654
+	JMP  over1656
 
-many1513:
+many1657:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1511
-	JMP   few1514
+	JEQ   tooMany1655
+	JMP   few1658
 
-rounded1517:
+rounded1661:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1539
+	JEQ   skip1683
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1540
+	JNE   more1684
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1540
+	JNE   more1684
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1540
+	JNE   more1684
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1518
+	JCS   whole1662
 
-more1540:
+more1684:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -24742,9 +27358,9 @@ more1540:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1542
+	JGE          rows1686
 
-row1541:
+row1685:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24758,12 +27374,12 @@ row1541:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1543
+	JEQ          none1687
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1543:
+none1687:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -24837,22 +27453,22 @@ none1543:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1541
+	JLT          row1685
 
-rows1542:
+rows1686:
 	CMPQ R11, SI
-	JGE  rows1545
+	JGE  rows1689
 
-row1544:
+row1688:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1546
+	JEQ          none1690
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1546:
+none1690:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -24924,30 +27540,30 @@ none1546:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1544
+	JLT          row1688
 
-rows1545:
-	JMP summed1515
+rows1689:
+	JMP summed1659
 
-skip1539:
+skip1683:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1547
+	JEQ   skip1691
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1548
+	JNE   more1692
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1548
+	JNE   more1692
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1548
+	JNE   more1692
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1518
+	JCS   whole1662
 
-more1548:
+more1692:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -24963,9 +27579,9 @@ more1548:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1550
+	JGE          rows1694
 
-row1549:
+row1693:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24979,12 +27595,12 @@ row1549:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1551
+	JEQ          none1695
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1551:
+none1695:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -25051,22 +27667,22 @@ none1551:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1549
+	JLT          row1693
 
-rows1550:
+rows1694:
 	CMPQ R11, SI
-	JGE  rows1553
+	JGE  rows1697
 
-row1552:
+row1696:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1554
+	JEQ          none1698
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1554:
+none1698:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -25131,13 +27747,13 @@ none1554:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1552
+	JLT          row1696
 
-rows1553:
-	JMP summed1515
+rows1697:
+	JMP summed1659
 
-skip1547:
-around1538:
+skip1691:
+around1682:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -25146,11 +27762,11 @@ around1538:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored1537
+	JMP      stored1681
 
-special1536:
+special1680:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1555
+	JEQ     narrow1699
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -25160,14 +27776,14 @@ special1536:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored1535
+	JMP     stored1679
 
-narrow1555:
+narrow1699:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1556
+	JEQ          skip1700
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1557
+	JEQ          empty1701
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -25181,12 +27797,12 @@ narrow1555:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty1557:
-skip1556:
+empty1701:
+skip1700:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1558
+	JEQ       skip1702
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1559
+	JEQ       skip1703
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -25213,7 +27829,7 @@ skip1556:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip1559:
+skip1703:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -25228,10 +27844,10 @@ skip1559:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1561
+	JNE           around1705
 	VMOVDQU64     Z8, (DX)
 
-stored1560:
+stored1704:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -25246,10 +27862,10 @@ stored1560:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1563
+	JNE           around1707
 	VMOVDQU64     Z8, 64(DX)
 
-stored1562:
+stored1706:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -25264,10 +27880,10 @@ stored1562:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1565
+	JNE           around1709
 	VMOVDQU64     Z8, 128(DX)
 
-stored1564:
+stored1708:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -25276,10 +27892,10 @@ stored1564:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1567
+	JNE           around1711
 	VMOVDQU64     Y8, 192(DX)
 
-stored1566:
+stored1710:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -25288,18 +27904,18 @@ stored1566:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1569
+	JNE           around1713
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored1568:
-	JMP stored1535
+stored1712:
+	JMP stored1679
 
-skip1558:
+skip1702:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1570
+	JEQ       skip1714
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1571
+	JEQ       skip1715
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -25318,49 +27934,49 @@ skip1558:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip1571:
+skip1715:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1573
+	JNE       around1717
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored1572:
+stored1716:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1575
+	JNE       around1719
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored1574:
+stored1718:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1577
+	JNE       around1721
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored1576:
+stored1720:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1579
+	JNE       around1723
 	VMOVDQU64 Y8, 192(DX)
 
-stored1578:
+stored1722:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1581
+	JNE       around1725
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored1580:
-	JMP stored1535
+stored1724:
+	JMP stored1679
 
-skip1570:
+skip1714:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1582
+	JEQ     skip1726
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -25379,16 +27995,16 @@ skip1570:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip1582:
-	JMP final1534
+skip1726:
+	JMP final1678
 
-empty1516:
+empty1660:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1533
+	JNE       summed1677
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1533
+	JNE       summed1677
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1584
+	JNE       around1728
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -25398,52 +28014,52 @@ empty1516:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored1535
+	JMP       stored1679
 
-around1561:
+around1705:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1560
+	JMP      stored1704
 
-around1563:
+around1707:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored1562
+	JMP      stored1706
 
-around1565:
+around1709:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored1564
+	JMP      stored1708
 
-around1567:
+around1711:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored1566
+	JMP      stored1710
 
-around1569:
+around1713:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored1568
+	JMP      stored1712
 
-around1573:
+around1717:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored1572
+	JMP      stored1716
 
-around1575:
+around1719:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored1574
+	JMP      stored1718
 
-around1577:
+around1721:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored1576
+	JMP      stored1720
 
-around1579:
+around1723:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored1578
+	JMP      stored1722
 
-around1581:
+around1725:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored1580
+	JMP      stored1724
 
-around1584:
+around1728:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -25452,29 +28068,29 @@ around1584:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored1535
+	JMP      stored1679
 
-tooMany1511:
+tooMany1655:
 	MOVQ DI, results+24(FP)
 
-over1512:
+over1656:
 	SUBQ  $0x00000080, (SP)
-	JLE   done1505
+	JLE   done1649
 	ADDQ  $0x00000040, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1585
+	JNE   wide1729
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1586
+	JEQ   skip1730
 	ADDQ  $-256, to+56(FP)
 
-skip1586:
-wide1585:
-	JMP next1506
+skip1730:
+wide1729:
+	JMP next1650
 
-narrower1509:
+narrower1653:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower1587
+	JLE     narrower1731
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -25485,19 +28101,19 @@ narrower1509:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1590
+	JGE     over1734
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1588:
+result1732:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1591
+	JGT  many1735
 
-few1592:
+few1736:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -25506,13 +28122,13 @@ few1592:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty1594
+	JGE    empty1738
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1595
+	JNE    rounded1739
 
-whole1596:
+whole1740:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1597
+	JEQ       none1741
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -25527,9 +28143,9 @@ whole1596:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R11, R14
-	JGE       rows1599
+	JGE       rows1743
 
-row1598:
+row1742:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -25602,13 +28218,13 @@ row1598:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1598
+	JLT          row1742
 
-rows1599:
+rows1743:
 	CMPQ R11, SI
-	JGE  rows1601
+	JGE  rows1745
 
-row1600:
+row1744:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -25669,14 +28285,14 @@ row1600:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1600
+	JLT          row1744
 
-rows1601:
-	JMP summed1593
+rows1745:
+	JMP summed1737
 
-none1597:
+none1741:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1602
+	JEQ       zeros1746
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -25687,9 +28303,9 @@ none1597:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows1604
+	JGE       rows1748
 
-row1603:
+row1747:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25743,13 +28359,13 @@ row1603:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1603
+	JLT          row1747
 
-rows1604:
+rows1748:
 	CMPQ R10, SI
-	JGE  rows1606
+	JGE  rows1750
 
-row1605:
+row1749:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25795,12 +28411,12 @@ row1605:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1605
+	JLT          row1749
 
-rows1606:
-	JMP summed1593
+rows1750:
+	JMP summed1737
 
-zeros1602:
+zeros1746:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -25811,9 +28427,9 @@ zeros1602:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1608
+	JGE       rows1752
 
-row1607:
+row1751:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25877,13 +28493,13 @@ row1607:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1607
+	JLT          row1751
 
-rows1608:
+rows1752:
 	CMPQ R10, SI
-	JGE  rows1610
+	JGE  rows1754
 
-row1609:
+row1753:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25935,17 +28551,17 @@ row1609:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1609
+	JLT          row1753
 
-rows1610:
-summed1593:
-summed1611:
+rows1754:
+summed1737:
+summed1755:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1614
+	JNE  special1758
 
-final1612:
+final1756:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1616
+	JNE       around1760
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -25955,39 +28571,39 @@ final1612:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored1615:
-stored1613:
+stored1759:
+stored1757:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1588
-	JMP  over1590
+	JLT  result1732
+	JMP  over1734
 
-many1591:
+many1735:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1589
-	JMP   few1592
+	JEQ   tooMany1733
+	JMP   few1736
 
-rounded1595:
+rounded1739:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1617
+	JEQ   skip1761
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1618
+	JNE   more1762
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1618
+	JNE   more1762
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1618
+	JNE   more1762
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1596
+	JCS   whole1740
 
-more1618:
+more1762:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -26003,9 +28619,9 @@ more1618:
 	VPSRAD       $0x1c, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows1620
+	JGE          rows1764
 
-row1619:
+row1763:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -26019,12 +28635,12 @@ row1619:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1621
+	JEQ          none1765
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1621:
+none1765:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -26092,22 +28708,22 @@ none1621:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1619
+	JLT          row1763
 
-rows1620:
+rows1764:
 	CMPQ R11, SI
-	JGE  rows1623
+	JGE  rows1767
 
-row1622:
+row1766:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1624
+	JEQ          none1768
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1624:
+none1768:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -26173,30 +28789,30 @@ none1624:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1622
+	JLT          row1766
 
-rows1623:
-	JMP summed1593
+rows1767:
+	JMP summed1737
 
-skip1617:
+skip1761:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1625
+	JEQ   skip1769
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1626
+	JNE   more1770
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1626
+	JNE   more1770
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1626
+	JNE   more1770
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1596
+	JCS   whole1740
 
-more1626:
+more1770:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -26212,9 +28828,9 @@ more1626:
 	VPSRAD       $0x1c, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows1628
+	JGE          rows1772
 
-row1627:
+row1771:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -26228,12 +28844,12 @@ row1627:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1629
+	JEQ          none1773
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1629:
+none1773:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -26294,22 +28910,22 @@ none1629:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1627
+	JLT          row1771
 
-rows1628:
+rows1772:
 	CMPQ R11, SI
-	JGE  rows1631
+	JGE  rows1775
 
-row1630:
+row1774:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1632
+	JEQ          none1776
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1632:
+none1776:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -26368,13 +28984,13 @@ none1632:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1630
+	JLT          row1774
 
-rows1631:
-	JMP summed1593
+rows1775:
+	JMP summed1737
 
-skip1625:
-around1616:
+skip1769:
+around1760:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -26382,11 +28998,11 @@ around1616:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored1615
+	JMP      stored1759
 
-special1614:
+special1758:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1633
+	JEQ     narrow1777
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -26395,14 +29011,14 @@ special1614:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored1613
+	JMP     stored1757
 
-narrow1633:
+narrow1777:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1634
+	JEQ          skip1778
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1635
+	JEQ          empty1779
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -26415,12 +29031,12 @@ narrow1633:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty1635:
-skip1634:
+empty1779:
+skip1778:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1636
+	JEQ       skip1780
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1637
+	JEQ       skip1781
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -26444,7 +29060,7 @@ skip1634:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip1637:
+skip1781:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -26459,10 +29075,10 @@ skip1637:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1639
+	JNE           around1783
 	VMOVDQU64     Z7, (DX)
 
-stored1638:
+stored1782:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -26477,10 +29093,10 @@ stored1638:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1641
+	JNE           around1785
 	VMOVDQU64     Z7, 64(DX)
 
-stored1640:
+stored1784:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -26495,10 +29111,10 @@ stored1640:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1643
+	JNE           around1787
 	VMOVDQU64     Z7, 128(DX)
 
-stored1642:
+stored1786:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -26507,18 +29123,18 @@ stored1642:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1645
+	JNE           around1789
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored1644:
-	JMP stored1613
+stored1788:
+	JMP stored1757
 
-skip1636:
+skip1780:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1646
+	JEQ       skip1790
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1647
+	JEQ       skip1791
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -26535,43 +29151,43 @@ skip1636:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip1647:
+skip1791:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1649
+	JNE       around1793
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored1648:
+stored1792:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1651
+	JNE       around1795
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored1650:
+stored1794:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1653
+	JNE       around1797
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored1652:
+stored1796:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1655
+	JNE       around1799
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored1654:
-	JMP stored1613
+stored1798:
+	JMP stored1757
 
-skip1646:
+skip1790:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1656
+	JEQ     skip1800
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -26588,16 +29204,16 @@ skip1646:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip1656:
-	JMP final1612
+skip1800:
+	JMP final1756
 
-empty1594:
+empty1738:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1611
+	JNE       summed1755
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1657
+	JNE       narrow1801
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1658
+	JNE       around1802
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -26606,54 +29222,54 @@ empty1594:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored1613
+	JMP       stored1757
 
-narrow1657:
+narrow1801:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1659
+	JNE       around1803
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored1613
+	JMP       stored1757
 
-around1639:
+around1783:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored1638
+	JMP      stored1782
 
-around1641:
+around1785:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored1640
+	JMP      stored1784
 
-around1643:
+around1787:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored1642
+	JMP      stored1786
 
-around1645:
+around1789:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored1644
+	JMP      stored1788
 
-around1649:
+around1793:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored1648
+	JMP      stored1792
 
-around1651:
+around1795:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1650
+	JMP      stored1794
 
-around1653:
+around1797:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored1652
+	JMP      stored1796
 
-around1655:
+around1799:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored1654
+	JMP      stored1798
 
-around1658:
+around1802:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -26661,24 +29277,24 @@ around1658:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored1613
+	JMP      stored1757
 
-around1659:
+around1803:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored1613
+	JMP      stored1757
 
-tooMany1589:
+tooMany1733:
 	MOVQ DI, results+24(FP)
 
-over1590:
-	JMP done1505
+over1734:
+	JMP done1649
 
-narrower1587:
+narrower1731:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower1660
+	JLE     narrower1804
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -26689,19 +29305,19 @@ narrower1587:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1663
+	JGE     over1807
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1661:
+result1805:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1664
+	JGT  many1808
 
-few1665:
+few1809:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -26709,13 +29325,13 @@ few1665:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty1667
+	JGE    empty1811
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1668
+	JNE    rounded1812
 
-whole1669:
+whole1813:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1670
+	JEQ       none1814
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -26730,9 +29346,9 @@ whole1669:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R11, R14
-	JGE       rows1672
+	JGE       rows1816
 
-row1671:
+row1815:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -26799,13 +29415,13 @@ row1671:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1671
+	JLT          row1815
 
-rows1672:
+rows1816:
 	CMPQ R11, SI
-	JGE  rows1674
+	JGE  rows1818
 
-row1673:
+row1817:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -26860,14 +29476,14 @@ row1673:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1673
+	JLT          row1817
 
-rows1674:
-	JMP summed1666
+rows1818:
+	JMP summed1810
 
-none1670:
+none1814:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1675
+	JEQ       zeros1819
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -26878,9 +29494,9 @@ none1670:
 	VPSRAD    $0x1c, Z7, Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows1677
+	JGE       rows1821
 
-row1676:
+row1820:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -26929,13 +29545,13 @@ row1676:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1676
+	JLT          row1820
 
-rows1677:
+rows1821:
 	CMPQ R10, SI
-	JGE  rows1679
+	JGE  rows1823
 
-row1678:
+row1822:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -26976,12 +29592,12 @@ row1678:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1678
+	JLT          row1822
 
-rows1679:
-	JMP summed1666
+rows1823:
+	JMP summed1810
 
-zeros1675:
+zeros1819:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -26992,9 +29608,9 @@ zeros1675:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows1681
+	JGE       rows1825
 
-row1680:
+row1824:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27053,13 +29669,13 @@ row1680:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1680
+	JLT          row1824
 
-rows1681:
+rows1825:
 	CMPQ R10, SI
-	JGE  rows1683
+	JGE  rows1827
 
-row1682:
+row1826:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27106,17 +29722,17 @@ row1682:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1682
+	JLT          row1826
 
-rows1683:
-summed1666:
-summed1684:
+rows1827:
+summed1810:
+summed1828:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1687
+	JNE  special1831
 
-final1685:
+final1829:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1689
+	JNE       around1833
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -27125,39 +29741,39 @@ final1685:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored1688:
-stored1686:
+stored1832:
+stored1830:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1661
-	JMP  over1663
+	JLT  result1805
+	JMP  over1807
 
-many1664:
+many1808:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1662
-	JMP   few1665
+	JEQ   tooMany1806
+	JMP   few1809
 
-rounded1668:
+rounded1812:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1690
+	JEQ   skip1834
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1691
+	JNE   more1835
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1691
+	JNE   more1835
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1691
+	JNE   more1835
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1669
+	JCS   whole1813
 
-more1691:
+more1835:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -27173,9 +29789,9 @@ more1691:
 	VPSRAD       $0x1c, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows1693
+	JGE          rows1837
 
-row1692:
+row1836:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27189,12 +29805,12 @@ row1692:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1694
+	JEQ          none1838
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1694:
+none1838:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -27256,22 +29872,22 @@ none1694:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1692
+	JLT          row1836
 
-rows1693:
+rows1837:
 	CMPQ R11, SI
-	JGE  rows1696
+	JGE  rows1840
 
-row1695:
+row1839:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1697
+	JEQ          none1841
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1697:
+none1841:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -27331,30 +29947,30 @@ none1697:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1695
+	JLT          row1839
 
-rows1696:
-	JMP summed1666
+rows1840:
+	JMP summed1810
 
-skip1690:
+skip1834:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1698
+	JEQ   skip1842
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1699
+	JNE   more1843
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1699
+	JNE   more1843
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1699
+	JNE   more1843
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1669
+	JCS   whole1813
 
-more1699:
+more1843:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -27370,9 +29986,9 @@ more1699:
 	VPSRAD       $0x1c, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows1701
+	JGE          rows1845
 
-row1700:
+row1844:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27386,12 +30002,12 @@ row1700:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1702
+	JEQ          none1846
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1702:
+none1846:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -27446,22 +30062,22 @@ none1702:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1700
+	JLT          row1844
 
-rows1701:
+rows1845:
 	CMPQ R11, SI
-	JGE  rows1704
+	JGE  rows1848
 
-row1703:
+row1847:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1705
+	JEQ          none1849
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1705:
+none1849:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -27514,24 +30130,24 @@ none1705:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1703
+	JLT          row1847
 
-rows1704:
-	JMP summed1666
+rows1848:
+	JMP summed1810
 
-skip1698:
-around1689:
+skip1842:
+around1833:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored1688
+	JMP      stored1832
 
-special1687:
+special1831:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1706
+	JEQ     narrow1850
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -27539,14 +30155,14 @@ special1687:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored1686
+	JMP     stored1830
 
-narrow1706:
+narrow1850:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1707
+	JEQ          skip1851
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1708
+	JEQ          empty1852
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -27558,12 +30174,12 @@ narrow1706:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty1708:
-skip1707:
+empty1852:
+skip1851:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1709
+	JEQ       skip1853
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1710
+	JEQ       skip1854
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -27584,7 +30200,7 @@ skip1707:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1710:
+skip1854:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -27599,10 +30215,10 @@ skip1710:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1712
+	JNE           around1856
 	VMOVDQU64     Z6, (DX)
 
-stored1711:
+stored1855:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -27617,10 +30233,10 @@ stored1711:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1714
+	JNE           around1858
 	VMOVDQU64     Z6, 64(DX)
 
-stored1713:
+stored1857:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -27629,10 +30245,10 @@ stored1713:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1716
+	JNE           around1860
 	VMOVDQU64     Y6, 128(DX)
 
-stored1715:
+stored1859:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -27641,18 +30257,18 @@ stored1715:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1718
+	JNE           around1862
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored1717:
-	JMP stored1686
+stored1861:
+	JMP stored1830
 
-skip1709:
+skip1853:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1719
+	JEQ       skip1863
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1720
+	JEQ       skip1864
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -27667,41 +30283,41 @@ skip1709:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1720:
+skip1864:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1722
+	JNE       around1866
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored1721:
+stored1865:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1724
+	JNE       around1868
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored1723:
+stored1867:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1726
+	JNE       around1870
 	VMOVDQU64 Y6, 128(DX)
 
-stored1725:
+stored1869:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1728
+	JNE       around1872
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored1727:
-	JMP stored1686
+stored1871:
+	JMP stored1830
 
-skip1719:
+skip1863:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1729
+	JEQ     skip1873
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -27716,16 +30332,16 @@ skip1719:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip1729:
-	JMP final1685
+skip1873:
+	JMP final1829
 
-empty1667:
+empty1811:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1684
+	JNE       summed1828
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1684
+	JNE       summed1828
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1731
+	JNE       around1875
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -27733,60 +30349,60 @@ empty1667:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored1686
+	JMP       stored1830
 
-around1712:
+around1856:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored1711
+	JMP      stored1855
 
-around1714:
+around1858:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored1713
+	JMP      stored1857
 
-around1716:
+around1860:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1715
+	JMP      stored1859
 
-around1718:
+around1862:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1717
+	JMP      stored1861
 
-around1722:
+around1866:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored1721
+	JMP      stored1865
 
-around1724:
+around1868:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored1723
+	JMP      stored1867
 
-around1726:
+around1870:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1725
+	JMP      stored1869
 
-around1728:
+around1872:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1727
+	JMP      stored1871
 
-around1731:
+around1875:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored1686
+	JMP      stored1830
 
-tooMany1662:
+tooMany1806:
 	MOVQ DI, results+24(FP)
 
-over1663:
-	JMP done1505
+over1807:
+	JMP done1649
 
-narrower1660:
+narrower1804:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower1732
+	JLE     narrower1876
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -27797,32 +30413,32 @@ narrower1660:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1735
+	JGE     over1879
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1733:
+result1877:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1736
+	JGT  many1880
 
-few1737:
+few1881:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty1739
+	JGE    empty1883
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1740
+	JNE    rounded1884
 
-whole1741:
+whole1885:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1742
+	JEQ       none1886
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -27837,9 +30453,9 @@ whole1741:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R11, R14
-	JGE       rows1744
+	JGE       rows1888
 
-row1743:
+row1887:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27900,13 +30516,13 @@ row1743:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1743
+	JLT          row1887
 
-rows1744:
+rows1888:
 	CMPQ R11, SI
-	JGE  rows1746
+	JGE  rows1890
 
-row1745:
+row1889:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -27955,14 +30571,14 @@ row1745:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1745
+	JLT          row1889
 
-rows1746:
-	JMP summed1738
+rows1890:
+	JMP summed1882
 
-none1742:
+none1886:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1747
+	JEQ       zeros1891
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -27973,9 +30589,9 @@ none1742:
 	VPSRAD    $0x1c, Z6, Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R10, R13
-	JGE       rows1749
+	JGE       rows1893
 
-row1748:
+row1892:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28019,13 +30635,13 @@ row1748:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1748
+	JLT          row1892
 
-rows1749:
+rows1893:
 	CMPQ R10, SI
-	JGE  rows1751
+	JGE  rows1895
 
-row1750:
+row1894:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28061,12 +30677,12 @@ row1750:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1750
+	JLT          row1894
 
-rows1751:
-	JMP summed1738
+rows1895:
+	JMP summed1882
 
-zeros1747:
+zeros1891:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -28077,9 +30693,9 @@ zeros1747:
 	VPSRAD    $0x1c, Z7, Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows1753
+	JGE       rows1897
 
-row1752:
+row1896:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28133,13 +30749,13 @@ row1752:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1752
+	JLT          row1896
 
-rows1753:
+rows1897:
 	CMPQ R10, SI
-	JGE  rows1755
+	JGE  rows1899
 
-row1754:
+row1898:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28181,17 +30797,17 @@ row1754:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1754
+	JLT          row1898
 
-rows1755:
-summed1738:
-summed1756:
+rows1899:
+summed1882:
+summed1900:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1759
+	JNE  special1903
 
-final1757:
+final1901:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1761
+	JNE       around1905
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -28199,39 +30815,39 @@ final1757:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored1760:
-stored1758:
+stored1904:
+stored1902:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1733
-	JMP  over1735
+	JLT  result1877
+	JMP  over1879
 
-many1736:
+many1880:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1734
-	JMP   few1737
+	JEQ   tooMany1878
+	JMP   few1881
 
-rounded1740:
+rounded1884:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1762
+	JEQ   skip1906
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1763
+	JNE   more1907
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1763
+	JNE   more1907
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1763
+	JNE   more1907
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1741
+	JCS   whole1885
 
-more1763:
+more1907:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -28247,9 +30863,9 @@ more1763:
 	VPSRAD       $0x1c, Z8, Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows1765
+	JGE          rows1909
 
-row1764:
+row1908:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28263,12 +30879,12 @@ row1764:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1766
+	JEQ          none1910
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1766:
+none1910:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -28324,22 +30940,22 @@ none1766:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1764
+	JLT          row1908
 
-rows1765:
+rows1909:
 	CMPQ R11, SI
-	JGE  rows1768
+	JGE  rows1912
 
-row1767:
+row1911:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1769
+	JEQ          none1913
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1769:
+none1913:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -28393,30 +31009,30 @@ none1769:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1767
+	JLT          row1911
 
-rows1768:
-	JMP summed1738
+rows1912:
+	JMP summed1882
 
-skip1762:
+skip1906:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1770
+	JEQ   skip1914
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1771
+	JNE   more1915
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1771
+	JNE   more1915
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1771
+	JNE   more1915
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1741
+	JCS   whole1885
 
-more1771:
+more1915:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -28432,9 +31048,9 @@ more1771:
 	VPSRAD       $0x1c, Z8, Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows1773
+	JGE          rows1917
 
-row1772:
+row1916:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28448,12 +31064,12 @@ row1772:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1774
+	JEQ          none1918
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1774:
+none1918:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -28502,22 +31118,22 @@ none1774:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1772
+	JLT          row1916
 
-rows1773:
+rows1917:
 	CMPQ R11, SI
-	JGE  rows1776
+	JGE  rows1920
 
-row1775:
+row1919:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1777
+	JEQ          none1921
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1777:
+none1921:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -28564,37 +31180,37 @@ none1777:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1775
+	JLT          row1919
 
-rows1776:
-	JMP summed1738
+rows1920:
+	JMP summed1882
 
-skip1770:
-around1761:
+skip1914:
+around1905:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored1760
+	JMP      stored1904
 
-special1759:
+special1903:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1778
+	JEQ     narrow1922
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored1758
+	JMP     stored1902
 
-narrow1778:
+narrow1922:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1779
+	JEQ          skip1923
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1780
+	JEQ          empty1924
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -28605,12 +31221,12 @@ narrow1778:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty1780:
-skip1779:
+empty1924:
+skip1923:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1781
+	JEQ       skip1925
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1782
+	JEQ       skip1926
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -28628,7 +31244,7 @@ skip1779:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1782:
+skip1926:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -28643,10 +31259,10 @@ skip1782:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1784
+	JNE           around1928
 	VMOVDQU64     Z5, (DX)
 
-stored1783:
+stored1927:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -28661,10 +31277,10 @@ stored1783:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1786
+	JNE           around1930
 	VMOVDQU64     Z5, 64(DX)
 
-stored1785:
+stored1929:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -28673,18 +31289,18 @@ stored1785:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1788
+	JNE           around1932
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored1787:
-	JMP stored1758
+stored1931:
+	JMP stored1902
 
-skip1781:
+skip1925:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1789
+	JEQ       skip1933
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1790
+	JEQ       skip1934
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -28697,35 +31313,35 @@ skip1781:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1790:
+skip1934:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1792
+	JNE       around1936
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored1791:
+stored1935:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1794
+	JNE       around1938
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored1793:
+stored1937:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1796
+	JNE       around1940
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored1795:
-	JMP stored1758
+stored1939:
+	JMP stored1902
 
-skip1789:
+skip1933:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1797
+	JEQ     skip1941
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -28738,84 +31354,84 @@ skip1789:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip1797:
-	JMP final1757
+skip1941:
+	JMP final1901
 
-empty1739:
+empty1883:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1756
+	JNE       summed1900
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1798
+	JNE       narrow1942
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1799
+	JNE       around1943
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored1758
+	JMP       stored1902
 
-narrow1798:
+narrow1942:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1800
+	JNE       around1944
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored1758
+	JMP       stored1902
 
-around1784:
+around1928:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored1783
+	JMP      stored1927
 
-around1786:
+around1930:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored1785
+	JMP      stored1929
 
-around1788:
+around1932:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1787
+	JMP      stored1931
 
-around1792:
+around1936:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored1791
+	JMP      stored1935
 
-around1794:
+around1938:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored1793
+	JMP      stored1937
 
-around1796:
+around1940:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1795
+	JMP      stored1939
 
-around1799:
+around1943:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored1758
+	JMP      stored1902
 
-around1800:
+around1944:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored1758
+	JMP      stored1902
 
-tooMany1734:
+tooMany1878:
 	MOVQ DI, results+24(FP)
 
-over1735:
-	JMP done1505
+over1879:
+	JMP done1649
 
-narrower1732:
+narrower1876:
 	CMPQ (SP), $0x00000030
-	JLE  narrower1801
+	JLE  narrower1945
 
-wide1507:
+wide1651:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -28826,31 +31442,31 @@ wide1507:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1804
+	JGE     over1948
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1802:
+result1946:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1805
+	JGT  many1949
 
-few1806:
+few1950:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty1808
+	JGE    empty1952
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1809
+	JNE    rounded1953
 
-whole1810:
+whole1954:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1811
+	JEQ       none1955
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -28865,9 +31481,9 @@ whole1810:
 	VPSRAD    $0x1c, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows1813
+	JGE       rows1957
 
-row1812:
+row1956:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28922,13 +31538,13 @@ row1812:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1812
+	JLT          row1956
 
-rows1813:
+rows1957:
 	CMPQ R11, SI
-	JGE  rows1815
+	JGE  rows1959
 
-row1814:
+row1958:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -28971,14 +31587,14 @@ row1814:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1814
+	JLT          row1958
 
-rows1815:
-	JMP summed1807
+rows1959:
+	JMP summed1951
 
-none1811:
+none1955:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1816
+	JEQ       zeros1960
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -28989,9 +31605,9 @@ none1811:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1818
+	JGE       rows1962
 
-row1817:
+row1961:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29030,13 +31646,13 @@ row1817:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1817
+	JLT          row1961
 
-rows1818:
+rows1962:
 	CMPQ R10, SI
-	JGE  rows1820
+	JGE  rows1964
 
-row1819:
+row1963:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29067,12 +31683,12 @@ row1819:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1819
+	JLT          row1963
 
-rows1820:
-	JMP summed1807
+rows1964:
+	JMP summed1951
 
-zeros1816:
+zeros1960:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -29083,9 +31699,9 @@ zeros1816:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows1822
+	JGE       rows1966
 
-row1821:
+row1965:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29134,13 +31750,13 @@ row1821:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1821
+	JLT          row1965
 
-rows1822:
+rows1966:
 	CMPQ R10, SI
-	JGE  rows1824
+	JGE  rows1968
 
-row1823:
+row1967:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29177,56 +31793,56 @@ row1823:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1823
+	JLT          row1967
 
-rows1824:
-summed1807:
-summed1825:
+rows1968:
+summed1951:
+summed1969:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1828
+	JNE  special1972
 
-final1826:
+final1970:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1830
+	JNE       around1974
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored1829:
-stored1827:
+stored1973:
+stored1971:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1802
-	JMP  over1804
+	JLT  result1946
+	JMP  over1948
 
-many1805:
+many1949:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1803
-	JMP   few1806
+	JEQ   tooMany1947
+	JMP   few1950
 
-rounded1809:
+rounded1953:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1831
+	JEQ   skip1975
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1832
+	JNE   more1976
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1832
+	JNE   more1976
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1832
+	JNE   more1976
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1810
+	JCS   whole1954
 
-more1832:
+more1976:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -29242,9 +31858,9 @@ more1832:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1834
+	JGE          rows1978
 
-row1833:
+row1977:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29258,12 +31874,12 @@ row1833:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1835
+	JEQ          none1979
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1835:
+none1979:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -29313,22 +31929,22 @@ none1835:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1833
+	JLT          row1977
 
-rows1834:
+rows1978:
 	CMPQ R11, SI
-	JGE  rows1837
+	JGE  rows1981
 
-row1836:
+row1980:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1838
+	JEQ          none1982
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1838:
+none1982:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -29376,30 +31992,30 @@ none1838:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1836
+	JLT          row1980
 
-rows1837:
-	JMP summed1807
+rows1981:
+	JMP summed1951
 
-skip1831:
+skip1975:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1839
+	JEQ   skip1983
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1840
+	JNE   more1984
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1840
+	JNE   more1984
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1840
+	JNE   more1984
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1810
+	JCS   whole1954
 
-more1840:
+more1984:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -29415,9 +32031,9 @@ more1840:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1842
+	JGE          rows1986
 
-row1841:
+row1985:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29431,12 +32047,12 @@ row1841:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1843
+	JEQ          none1987
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1843:
+none1987:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -29479,22 +32095,22 @@ none1843:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1841
+	JLT          row1985
 
-rows1842:
+rows1986:
 	CMPQ R11, SI
-	JGE  rows1845
+	JGE  rows1989
 
-row1844:
+row1988:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1846
+	JEQ          none1990
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1846:
+none1990:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -29535,35 +32151,35 @@ none1846:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1844
+	JLT          row1988
 
-rows1845:
-	JMP summed1807
+rows1989:
+	JMP summed1951
 
-skip1839:
-around1830:
+skip1983:
+around1974:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored1829
+	JMP      stored1973
 
-special1828:
+special1972:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1847
+	JEQ     narrow1991
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored1827
+	JMP     stored1971
 
-narrow1847:
+narrow1991:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1848
+	JEQ          skip1992
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1849
+	JEQ          empty1993
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -29573,12 +32189,12 @@ narrow1847:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty1849:
-skip1848:
+empty1993:
+skip1992:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1850
+	JEQ       skip1994
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1851
+	JEQ       skip1995
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -29593,7 +32209,7 @@ skip1848:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1851:
+skip1995:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -29608,10 +32224,10 @@ skip1851:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1853
+	JNE           around1997
 	VMOVDQU64     Z8, (DX)
 
-stored1852:
+stored1996:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -29620,10 +32236,10 @@ stored1852:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1855
+	JNE           around1999
 	VMOVDQU64     Y8, 64(DX)
 
-stored1854:
+stored1998:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -29632,18 +32248,18 @@ stored1854:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1857
+	JNE           around2001
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored1856:
-	JMP stored1827
+stored2000:
+	JMP stored1971
 
-skip1850:
+skip1994:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1858
+	JEQ       skip2002
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1859
+	JEQ       skip2003
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -29654,33 +32270,33 @@ skip1850:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1859:
+skip2003:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1861
+	JNE       around2005
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored1860:
+stored2004:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1863
+	JNE       around2007
 	VMOVDQU64 Y8, 64(DX)
 
-stored1862:
+stored2006:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1865
+	JNE       around2009
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored1864:
-	JMP stored1827
+stored2008:
+	JMP stored1971
 
-skip1858:
+skip2002:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1866
+	JEQ     skip2010
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -29691,76 +32307,76 @@ skip1858:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip1866:
-	JMP final1826
+skip2010:
+	JMP final1970
 
-empty1808:
+empty1952:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1825
+	JNE       summed1969
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1825
+	JNE       summed1969
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1868
+	JNE       around2012
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored1827
+	JMP       stored1971
 
-around1853:
+around1997:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1852
+	JMP      stored1996
 
-around1855:
+around1999:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1854
+	JMP      stored1998
 
-around1857:
+around2001:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1856
+	JMP      stored2000
 
-around1861:
+around2005:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored1860
+	JMP      stored2004
 
-around1863:
+around2007:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1862
+	JMP      stored2006
 
-around1865:
+around2009:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1864
+	JMP      stored2008
 
-around1868:
+around2012:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored1827
+	JMP      stored1971
 
-tooMany1803:
+tooMany1947:
 	MOVQ DI, results+24(FP)
 
-over1804:
+over1948:
 	SUBQ  $0x00000040, (SP)
-	JLE   done1505
+	JLE   done1649
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1869
+	JNE   wide2013
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1870
+	JEQ   skip2014
 	ADDQ  $-128, to+56(FP)
 
-skip1870:
-wide1869:
-	JMP next1506
+skip2014:
+wide2013:
+	JMP next1650
 
-narrower1801:
+narrower1945:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower1871
+	JLE     narrower2015
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -29771,30 +32387,30 @@ narrower1801:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1874
+	JGE     over2018
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1872:
+result2016:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1875
+	JGT  many2019
 
-few1876:
+few2020:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty1878
+	JGE    empty2022
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1879
+	JNE    rounded2023
 
-whole1880:
+whole2024:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1881
+	JEQ       none2025
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -29809,9 +32425,9 @@ whole1880:
 	VPSRAD    $0x1c, Z6, Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R11, R14
-	JGE       rows1883
+	JGE       rows2027
 
-row1882:
+row2026:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29860,13 +32476,13 @@ row1882:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1882
+	JLT          row2026
 
-rows1883:
+rows2027:
 	CMPQ R11, SI
-	JGE  rows1885
+	JGE  rows2029
 
-row1884:
+row2028:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -29903,14 +32519,14 @@ row1884:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1884
+	JLT          row2028
 
-rows1885:
-	JMP summed1877
+rows2029:
+	JMP summed2021
 
-none1881:
+none2025:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1886
+	JEQ       zeros2030
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -29921,9 +32537,9 @@ none1881:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows1888
+	JGE       rows2032
 
-row1887:
+row2031:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29957,13 +32573,13 @@ row1887:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1887
+	JLT          row2031
 
-rows1888:
+rows2032:
 	CMPQ R10, SI
-	JGE  rows1890
+	JGE  rows2034
 
-row1889:
+row2033:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29989,12 +32605,12 @@ row1889:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1889
+	JLT          row2033
 
-rows1890:
-	JMP summed1877
+rows2034:
+	JMP summed2021
 
-zeros1886:
+zeros2030:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -30005,9 +32621,9 @@ zeros1886:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R10, R13
-	JGE       rows1892
+	JGE       rows2036
 
-row1891:
+row2035:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30051,13 +32667,13 @@ row1891:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1891
+	JLT          row2035
 
-rows1892:
+rows2036:
 	CMPQ R10, SI
-	JGE  rows1894
+	JGE  rows2038
 
-row1893:
+row2037:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30089,55 +32705,55 @@ row1893:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1893
+	JLT          row2037
 
-rows1894:
-summed1877:
-summed1895:
+rows2038:
+summed2021:
+summed2039:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1898
+	JNE  special2042
 
-final1896:
+final2040:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1900
+	JNE       around2044
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored1899:
-stored1897:
+stored2043:
+stored2041:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1872
-	JMP  over1874
+	JLT  result2016
+	JMP  over2018
 
-many1875:
+many2019:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1873
-	JMP   few1876
+	JEQ   tooMany2017
+	JMP   few2020
 
-rounded1879:
+rounded2023:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1901
+	JEQ   skip2045
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1902
+	JNE   more2046
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1902
+	JNE   more2046
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1902
+	JNE   more2046
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1880
+	JCS   whole2024
 
-more1902:
+more2046:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -30153,9 +32769,9 @@ more1902:
 	VPSRAD       $0x1c, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	CMPQ         R11, R14
-	JGE          rows1904
+	JGE          rows2048
 
-row1903:
+row2047:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30169,12 +32785,12 @@ row1903:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1905
+	JEQ          none2049
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1905:
+none2049:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -30218,22 +32834,22 @@ none1905:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1903
+	JLT          row2047
 
-rows1904:
+rows2048:
 	CMPQ R11, SI
-	JGE  rows1907
+	JGE  rows2051
 
-row1906:
+row2050:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1908
+	JEQ          none2052
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none1908:
+none2052:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -30275,30 +32891,30 @@ none1908:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1906
+	JLT          row2050
 
-rows1907:
-	JMP summed1877
+rows2051:
+	JMP summed2021
 
-skip1901:
+skip2045:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1909
+	JEQ   skip2053
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1910
+	JNE   more2054
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1910
+	JNE   more2054
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1910
+	JNE   more2054
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1880
+	JCS   whole2024
 
-more1910:
+more2054:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -30314,9 +32930,9 @@ more1910:
 	VPSRAD       $0x1c, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	CMPQ         R11, R14
-	JGE          rows1912
+	JGE          rows2056
 
-row1911:
+row2055:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30330,12 +32946,12 @@ row1911:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1913
+	JEQ          none2057
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1913:
+none2057:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -30372,22 +32988,22 @@ none1913:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1911
+	JLT          row2055
 
-rows1912:
+rows2056:
 	CMPQ R11, SI
-	JGE  rows1915
+	JGE  rows2059
 
-row1914:
+row2058:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1916
+	JEQ          none2060
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none1916:
+none2060:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -30422,33 +33038,33 @@ none1916:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1914
+	JLT          row2058
 
-rows1915:
-	JMP summed1877
+rows2059:
+	JMP summed2021
 
-skip1909:
-around1900:
+skip2053:
+around2044:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored1899
+	JMP      stored2043
 
-special1898:
+special2042:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1917
+	JEQ     narrow2061
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored1897
+	JMP     stored2041
 
-narrow1917:
+narrow2061:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1918
+	JEQ          skip2062
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1919
+	JEQ          empty2063
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -30457,12 +33073,12 @@ narrow1917:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty1919:
-skip1918:
+empty2063:
+skip2062:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1920
+	JEQ       skip2064
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1921
+	JEQ       skip2065
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -30474,7 +33090,7 @@ skip1918:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1921:
+skip2065:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -30489,10 +33105,10 @@ skip1921:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1923
+	JNE           around2067
 	VMOVDQU64     Z3, (DX)
 
-stored1922:
+stored2066:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -30501,18 +33117,18 @@ stored1922:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1925
+	JNE           around2069
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored1924:
-	JMP stored1897
+stored2068:
+	JMP stored2041
 
-skip1920:
+skip2064:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1926
+	JEQ       skip2070
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1927
+	JEQ       skip2071
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -30521,27 +33137,27 @@ skip1920:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1927:
+skip2071:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1929
+	JNE       around2073
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored1928:
+stored2072:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1931
+	JNE       around2075
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored1930:
-	JMP stored1897
+stored2074:
+	JMP stored2041
 
-skip1926:
+skip2070:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1932
+	JEQ     skip2076
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -30550,67 +33166,67 @@ skip1926:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip1932:
-	JMP final1896
+skip2076:
+	JMP final2040
 
-empty1878:
+empty2022:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1895
+	JNE       summed2039
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1933
+	JNE       narrow2077
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1934
+	JNE       around2078
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored1897
+	JMP       stored2041
 
-narrow1933:
+narrow2077:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1935
+	JNE       around2079
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored1897
+	JMP       stored2041
 
-around1923:
+around2067:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored1922
+	JMP      stored2066
 
-around1925:
+around2069:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1924
+	JMP      stored2068
 
-around1929:
+around2073:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored1928
+	JMP      stored2072
 
-around1931:
+around2075:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1930
+	JMP      stored2074
 
-around1934:
+around2078:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored1897
+	JMP      stored2041
 
-around1935:
+around2079:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1897
+	JMP      stored2041
 
-tooMany1873:
+tooMany2017:
 	MOVQ DI, results+24(FP)
 
-over1874:
-	JMP done1505
+over2018:
+	JMP done1649
 
-narrower1871:
+narrower2015:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower1936
+	JLE     narrower2080
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -30621,27 +33237,27 @@ narrower1871:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1939
+	JGE     over2083
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1937:
+result2081:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1940
+	JGT  many2084
 
-few1941:
+few2085:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	CMPQ      BX, SI
-	JGE       empty1943
+	JGE       empty2087
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded1944
+	JNE       rounded2088
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1946
+	JEQ       none2090
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -30656,9 +33272,9 @@ few1941:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows1948
+	JGE       rows2092
 
-row1947:
+row2091:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30701,13 +33317,13 @@ row1947:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1947
+	JLT          row2091
 
-rows1948:
+rows2092:
 	CMPQ R11, SI
-	JGE  rows1950
+	JGE  rows2094
 
-row1949:
+row2093:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -30738,7 +33354,7 @@ row1949:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1950
+	JGE          rows2094
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -30769,7 +33385,7 @@ row1949:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1950
+	JGE          rows2094
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -30800,7 +33416,7 @@ row1949:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1950
+	JGE          rows2094
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -30831,14 +33447,14 @@ row1949:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1949
+	JLT          row2093
 
-rows1950:
-	JMP summed1942
+rows2094:
+	JMP summed2086
 
-none1946:
+none2090:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1951
+	JEQ       zeros2095
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -30849,9 +33465,9 @@ none1946:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows1953
+	JGE       rows2097
 
-row1952:
+row2096:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30880,13 +33496,13 @@ row1952:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1952
+	JLT          row2096
 
-rows1953:
+rows2097:
 	CMPQ R10, SI
-	JGE  rows1955
+	JGE  rows2099
 
-row1954:
+row2098:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30907,7 +33523,7 @@ row1954:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1955
+	JGE          rows2099
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30928,7 +33544,7 @@ row1954:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1955
+	JGE          rows2099
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30949,7 +33565,7 @@ row1954:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1955
+	JGE          rows2099
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30970,12 +33586,12 @@ row1954:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1954
+	JLT          row2098
 
-rows1955:
-	JMP summed1942
+rows2099:
+	JMP summed2086
 
-zeros1951:
+zeros2095:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -30986,9 +33602,9 @@ zeros1951:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows1957
+	JGE       rows2101
 
-row1956:
+row2100:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -31027,13 +33643,13 @@ row1956:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1956
+	JLT          row2100
 
-rows1957:
+rows2101:
 	CMPQ R10, SI
-	JGE  rows1959
+	JGE  rows2103
 
-row1958:
+row2102:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31060,7 +33676,7 @@ row1958:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1959
+	JGE          rows2103
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31087,7 +33703,7 @@ row1958:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1959
+	JGE          rows2103
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31114,7 +33730,7 @@ row1958:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1959
+	JGE          rows2103
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31141,56 +33757,57 @@ row1958:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1958
+	JLT          row2102
 
-rows1959:
-summed1942:
-summed1960:
+rows2103:
+summed2086:
+summed2104:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1963
+	JNE  special2107
 
-final1961:
+final2105:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1965
+	JNE       around2109
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored1964:
-stored1962:
+stored2108:
+stored2106:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1937
-	JMP  over1939
+	JLT  result2081
+	JMP  over2083
 
-many1940:
+many2084:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1938
-	JMP   few1941
+	JEQ   tooMany2082
+	JMP   few2085
 
-rounded1944:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip1966
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	CMPQ         R11, R14
-	JGE          rows1968
+rounded2088:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2110
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2111
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VPSLLD    $0x1c, Z5, Z5
+	VPSRAD    $0x1c, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R11, R14
+	JGE       rows2113
 
-row1967:
+row2112:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31203,13 +33820,9 @@ row1967:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1969
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none1969:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -31242,27 +33855,23 @@ none1969:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1967
+	JLT          row2112
 
-rows1968:
+rows2113:
 	CMPQ R11, SI
-	JGE  rows1971
+	JGE  rows2115
 
-row1970:
+row2114:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1972
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none1972:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -31294,36 +33903,239 @@ none1972:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1970
+	JLT          row2114
 
-rows1971:
-	JMP summed1942
+rows2115:
+	JMP summed2086
 
-skip1966:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip1973
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z5
-	VPSLLD       $0x1c, Z5, Z5
-	VPSRAD       $0x1c, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	CMPQ         R11, R14
-	JGE          rows1975
+none2111:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2116
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2118
 
-row1974:
+row2117:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2117
+
+rows2118:
+	CMPQ R10, SI
+	JGE  rows2120
+
+row2119:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2119
+
+rows2120:
+	JMP summed2086
+
+zeros2116:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2122
+
+row2121:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VPSRLD       $0x10, Z5, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2121
+
+rows2122:
+	CMPQ R10, SI
+	JGE  rows2124
+
+row2123:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VPSRLD       $0x10, Z5, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2123
+
+rows2124:
+	JMP summed2086
+
+skip2110:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2125
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2126
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VPSLLD    $0x1c, Z5, Z5
+	VPSRAD    $0x1c, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R11, R14
+	JGE       rows2128
+
+row2127:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31336,13 +34148,9 @@ row1974:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1976
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none1976:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -31368,27 +34176,23 @@ none1976:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1974
+	JLT          row2127
 
-rows1975:
+rows2128:
 	CMPQ R11, SI
-	JGE  rows1978
+	JGE  rows2130
 
-row1977:
+row2129:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1979
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none1979:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -31413,35 +34217,209 @@ none1979:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1977
+	JLT          row2129
 
-rows1978:
-	JMP summed1942
+rows2130:
+	JMP summed2086
 
-skip1973:
-around1965:
+none2126:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2131
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2133
+
+row2132:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2132
+
+rows2133:
+	CMPQ R10, SI
+	JGE  rows2135
+
+row2134:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2134
+
+rows2135:
+	JMP summed2086
+
+zeros2131:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2137
+
+row2136:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y2
+	VCVTPH2PS    Y2, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2136
+
+rows2137:
+	CMPQ R10, SI
+	JGE  rows2139
+
+row2138:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y2
+	VCVTPH2PS    Y2, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2138
+
+rows2139:
+	JMP summed2086
+
+skip2125:
+around2109:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored1964
+	JMP      stored2108
 
-special1963:
+special2107:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1980
+	JEQ     narrow2140
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored1962
+	JMP     stored2106
 
-narrow1980:
+narrow2140:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1981
+	JEQ          skip2141
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1982
+	JEQ          empty2142
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -31449,12 +34427,12 @@ narrow1980:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty1982:
-skip1981:
+empty2142:
+skip2141:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1983
+	JEQ       skip2143
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1984
+	JEQ       skip2144
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -31463,7 +34441,7 @@ skip1981:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1984:
+skip2144:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -31472,10 +34450,10 @@ skip1984:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1986
+	JNE           around2146
 	VMOVDQU64     Y2, (DX)
 
-stored1985:
+stored2145:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -31484,97 +34462,97 @@ stored1985:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1988
+	JNE           around2148
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored1987:
-	JMP stored1962
+stored2147:
+	JMP stored2106
 
-skip1983:
+skip2143:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1989
+	JEQ       skip2149
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1990
+	JEQ       skip2150
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1990:
+skip2150:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1992
+	JNE       around2152
 	VMOVDQU64 Y2, (DX)
 
-stored1991:
+stored2151:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1994
+	JNE       around2154
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored1993:
-	JMP stored1962
+stored2153:
+	JMP stored2106
 
-skip1989:
+skip2149:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1995
+	JEQ     skip2155
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip1995:
-	JMP final1961
+skip2155:
+	JMP final2105
 
-empty1943:
+empty2087:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1960
+	JNE       summed2104
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1960
+	JNE       summed2104
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1997
+	JNE       around2157
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored1962
+	JMP       stored2106
 
-around1986:
+around2146:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1985
+	JMP      stored2145
 
-around1988:
+around2148:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1987
+	JMP      stored2147
 
-around1992:
+around2152:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1991
+	JMP      stored2151
 
-around1994:
+around2154:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1993
+	JMP      stored2153
 
-around1997:
+around2157:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored1962
+	JMP      stored2106
 
-tooMany1938:
+tooMany2082:
 	MOVQ DI, results+24(FP)
 
-over1939:
-	JMP done1505
+over2083:
+	JMP done1649
 
-narrower1936:
+narrower2080:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few2000
+	JLT  few2160
 
-tile1999:
+tile2159:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -31582,36 +34560,36 @@ tile1999:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2005
+	JNE    wide2165
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2006
+	JEQ    skip2166
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2006:
-wide2005:
+skip2166:
+wide2165:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2004
+	JGE  over2164
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2002:
+result2162:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2007
+	JGT  many2167
 
-few2008:
+few2168:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2010
+	JGE       empty2170
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2011
+	JNE       rounded2171
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2013
+	JEQ       none2173
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -31626,9 +34604,9 @@ few2008:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2015
+	JGE       rows2175
 
-row2014:
+row2174:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31664,13 +34642,13 @@ row2014:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2014
+	JLT          row2174
 
-rows2015:
+rows2175:
 	CMPQ R11, SI
-	JGE  rows2017
+	JGE  rows2177
 
-row2016:
+row2176:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31695,7 +34673,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31720,7 +34698,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31745,7 +34723,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31770,7 +34748,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31795,7 +34773,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31820,7 +34798,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31845,7 +34823,7 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2017
+	JGE          rows2177
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -31870,14 +34848,14 @@ row2016:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2016
+	JLT          row2176
 
-rows2017:
-	JMP summed2009
+rows2177:
+	JMP summed2169
 
-none2013:
+none2173:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2018
+	JEQ       zeros2178
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -31888,9 +34866,9 @@ none2013:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2020
+	JGE       rows2180
 
-row2019:
+row2179:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -31913,13 +34891,13 @@ row2019:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2019
+	JLT          row2179
 
-rows2020:
+rows2180:
 	CMPQ R10, SI
-	JGE  rows2022
+	JGE  rows2182
 
-row2021:
+row2181:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31935,7 +34913,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31951,7 +34929,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31967,7 +34945,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31983,7 +34961,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31999,7 +34977,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32015,7 +34993,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32031,7 +35009,7 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2022
+	JGE          rows2182
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32047,12 +35025,12 @@ row2021:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2021
+	JLT          row2181
 
-rows2022:
-	JMP summed2009
+rows2182:
+	JMP summed2169
 
-zeros2018:
+zeros2178:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -32063,9 +35041,9 @@ zeros2018:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2024
+	JGE       rows2184
 
-row2023:
+row2183:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32098,13 +35076,13 @@ row2023:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2023
+	JLT          row2183
 
-rows2024:
+rows2184:
 	CMPQ R10, SI
-	JGE  rows2026
+	JGE  rows2186
 
-row2025:
+row2185:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32126,7 +35104,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32148,7 +35126,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32170,7 +35148,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32192,7 +35170,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32214,7 +35192,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32236,7 +35214,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32258,7 +35236,7 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2026
+	JGE          rows2186
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32280,54 +35258,55 @@ row2025:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2025
+	JLT          row2185
 
-rows2026:
-summed2009:
-summed2027:
+rows2186:
+summed2169:
+summed2187:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2030
+	JNE  special2190
 
-final2028:
+final2188:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2032
+	JNE       around2192
 	VMOVDQU64 Z0, (DX)
 
-stored2031:
-stored2029:
+stored2191:
+stored2189:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2002
-	JMP  over2004
+	JLT  result2162
+	JMP  over2164
 
-many2007:
+many2167:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2003
-	JMP   few2008
+	JEQ   tooMany2163
+	JMP   few2168
 
-rounded2011:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2033
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R11, R14
-	JGE          rows2035
+rounded2171:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2193
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2194
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R11, R14
+	JGE       rows2196
 
-row2034:
+row2195:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32340,13 +35319,9 @@ row2034:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2036
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none2036:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -32372,27 +35347,23 @@ none2036:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2034
+	JLT          row2195
 
-rows2035:
+rows2196:
 	CMPQ R11, SI
-	JGE  rows2038
+	JGE  rows2198
 
-row2037:
+row2197:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2039
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none2039:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -32418,36 +35389,217 @@ none2039:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2037
+	JLT          row2197
 
-rows2038:
-	JMP summed2009
+rows2198:
+	JMP summed2169
 
-skip2033:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2040
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R11, R14
-	JGE          rows2042
+none2194:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2199
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VPSLLD    $0x1c, Z2, Z2
+	VPSRAD    $0x1c, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R10, R13
+	JGE       rows2201
 
-row2041:
+row2200:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2200
+
+rows2201:
+	CMPQ R10, SI
+	JGE  rows2203
+
+row2202:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2202
+
+rows2203:
+	JMP summed2169
+
+zeros2199:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2205
+
+row2204:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2204
+
+rows2205:
+	CMPQ R10, SI
+	JGE  rows2207
+
+row2206:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2206
+
+rows2207:
+	JMP summed2169
+
+skip2193:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2208
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2209
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R11, R14
+	JGE       rows2211
+
+row2210:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32460,13 +35612,9 @@ row2041:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2043
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R10
-
-none2043:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -32485,27 +35633,23 @@ none2043:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2041
+	JLT          row2210
 
-rows2042:
+rows2211:
 	CMPQ R11, SI
-	JGE  rows2045
+	JGE  rows2213
 
-row2044:
+row2212:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2046
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R10
-
-none2046:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -32524,49 +35668,201 @@ none2046:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2044
+	JLT          row2212
 
-rows2045:
-	JMP summed2009
+rows2213:
+	JMP summed2169
 
-skip2040:
-around2032:
+none2209:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2214
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VPSLLD    $0x1c, Z2, Z2
+	VPSRAD    $0x1c, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R10, R13
+	JGE       rows2216
+
+row2215:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2215
+
+rows2216:
+	CMPQ R10, SI
+	JGE  rows2218
+
+row2217:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2217
+
+rows2218:
+	JMP summed2169
+
+zeros2214:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2220
+
+row2219:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2219
+
+rows2220:
+	CMPQ R10, SI
+	JGE  rows2222
+
+row2221:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2221
+
+rows2222:
+	JMP summed2169
+
+skip2208:
+around2192:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2031
+	JMP      stored2191
 
-special2030:
+special2190:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2047
+	JEQ     narrow2223
 	VMOVUPS Z0, (DX)
-	JMP     stored2029
+	JMP     stored2189
 
-narrow2047:
+narrow2223:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2048
+	JEQ          skip2224
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2049
+	JEQ          empty2225
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2049:
-skip2048:
+empty2225:
+skip2224:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2050
+	JEQ       skip2226
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2051
+	JEQ       skip2227
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2051:
+skip2227:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -32575,81 +35871,81 @@ skip2051:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2053
+	JNE           around2229
 	VMOVDQU64     Y1, (DX)
 
-stored2052:
-	JMP stored2029
+stored2228:
+	JMP stored2189
 
-skip2050:
+skip2226:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2054
+	JEQ       skip2230
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2055
+	JEQ       skip2231
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2055:
+skip2231:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2057
+	JNE       around2233
 	VMOVDQU64 Y1, (DX)
 
-stored2056:
-	JMP stored2029
+stored2232:
+	JMP stored2189
 
-skip2054:
+skip2230:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2058
+	JEQ     skip2234
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip2058:
-	JMP final2028
+skip2234:
+	JMP final2188
 
-empty2010:
+empty2170:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2027
+	JNE       summed2187
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2059
+	JNE       narrow2235
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2060
+	JNE       around2236
 	VMOVDQU64 Z0, (DX)
-	JMP       stored2029
+	JMP       stored2189
 
-narrow2059:
+narrow2235:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2061
+	JNE       around2237
 	VMOVDQU64 Y0, (DX)
-	JMP       stored2029
+	JMP       stored2189
 
-around2053:
+around2229:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2052
+	JMP      stored2228
 
-around2057:
+around2233:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2056
+	JMP      stored2232
 
-around2060:
+around2236:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2029
+	JMP      stored2189
 
-around2061:
+around2237:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2029
+	JMP      stored2189
 
-tooMany2003:
+tooMany2163:
 	MOVQ DI, results+24(FP)
 
-over2004:
+over2164:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile1999
-	JMP  done2001
+	JNE  tile2159
+	JMP  done2161
 
-few2000:
+few2160:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -32666,36 +35962,36 @@ few2000:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2065
+	JNE    wide2241
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2066
+	JEQ    skip2242
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2066:
-wide2065:
+skip2242:
+wide2241:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2064
+	JGE  over2240
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2062:
+result2238:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2067
+	JGT  many2243
 
-few2068:
+few2244:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2070
+	JGE       empty2246
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2071
+	JNE       rounded2247
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2073
+	JEQ       none2249
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x01, R8
@@ -32710,9 +36006,9 @@ few2068:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2075
+	JGE       rows2251
 
-row2074:
+row2250:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32748,13 +36044,13 @@ row2074:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2074
+	JLT          row2250
 
-rows2075:
+rows2251:
 	CMPQ R10, SI
-	JGE  rows2077
+	JGE  rows2253
 
-row2076:
+row2252:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32779,7 +36075,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32804,7 +36100,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32829,7 +36125,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32854,7 +36150,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32879,7 +36175,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32904,7 +36200,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32929,7 +36225,7 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2077
+	JGE          rows2253
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -32954,14 +36250,14 @@ row2076:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2076
+	JLT          row2252
 
-rows2077:
-	JMP summed2069
+rows2253:
+	JMP summed2245
 
-none2073:
+none2249:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2078
+	JEQ       zeros2254
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -32972,9 +36268,9 @@ none2073:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2080
+	JGE       rows2256
 
-row2079:
+row2255:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -32997,13 +36293,13 @@ row2079:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2079
+	JLT          row2255
 
-rows2080:
+rows2256:
 	CMPQ R8, SI
-	JGE  rows2082
+	JGE  rows2258
 
-row2081:
+row2257:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33019,7 +36315,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33035,7 +36331,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33051,7 +36347,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33067,7 +36363,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33083,7 +36379,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33099,7 +36395,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33115,7 +36411,7 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2082
+	JGE          rows2258
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33131,12 +36427,12 @@ row2081:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2081
+	JLT          row2257
 
-rows2082:
-	JMP summed2069
+rows2258:
+	JMP summed2245
 
-zeros2078:
+zeros2254:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -33147,9 +36443,9 @@ zeros2078:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2084
+	JGE       rows2260
 
-row2083:
+row2259:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -33182,13 +36478,13 @@ row2083:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2083
+	JLT          row2259
 
-rows2084:
+rows2260:
 	CMPQ R8, SI
-	JGE  rows2086
+	JGE  rows2262
 
-row2085:
+row2261:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33210,7 +36506,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33232,7 +36528,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33254,7 +36550,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33276,7 +36572,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33298,7 +36594,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33320,7 +36616,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33342,7 +36638,7 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2086
+	JGE          rows2262
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -33364,51 +36660,52 @@ row2085:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2085
+	JLT          row2261
 
-rows2086:
-summed2069:
-summed2087:
+rows2262:
+summed2245:
+summed2263:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2090
+	JNE  special2266
 
-final2088:
+final2264:
 	VMOVUPS Z0, K1, (DX)
 
-stored2089:
+stored2265:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2062
-	JMP  over2064
+	JLT  result2238
+	JMP  over2240
 
-many2067:
+many2243:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2063
-	JMP   few2068
+	JEQ   tooMany2239
+	JMP   few2244
 
-rounded2071:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2091
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R10, R13
-	JGE          rows2093
+rounded2247:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2267
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2268
+	MOVQ      BX, R8
+	SUBQ      CX, R8
+	SHRQ      $0x02, R8
+	ADDQ      factors+48(FP), R8
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2270
 
-row2092:
+row2269:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33421,13 +36718,9 @@ row2092:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2094
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none2094:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -33453,27 +36746,23 @@ none2094:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2092
+	JLT          row2269
 
-rows2093:
+rows2270:
 	CMPQ R10, SI
-	JGE  rows2096
+	JGE  rows2272
 
-row2095:
+row2271:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2097
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none2097:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -33499,36 +36788,217 @@ none2097:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2095
+	JLT          row2271
 
-rows2096:
-	JMP summed2069
+rows2272:
+	JMP summed2245
 
-skip2091:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2098
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VPSLLD       $0x1c, Z4, Z4
-	VPSRAD       $0x1c, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R10, R13
-	JGE          rows2100
+none2268:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2273
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VPSLLD    $0x1c, Z2, Z2
+	VPSRAD    $0x1c, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R8, R12
+	JGE       rows2275
 
-row2099:
+row2274:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2274
+
+rows2275:
+	CMPQ R8, SI
+	JGE  rows2277
+
+row2276:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2276
+
+rows2277:
+	JMP summed2245
+
+zeros2273:
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R8, R12
+	JGE       rows2279
+
+row2278:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2278
+
+rows2279:
+	CMPQ R8, SI
+	JGE  rows2281
+
+row2280:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2280
+
+rows2281:
+	JMP summed2245
+
+skip2267:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2282
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2283
+	MOVQ      BX, R8
+	SUBQ      CX, R8
+	SHRQ      $0x02, R8
+	ADDQ      factors+48(FP), R8
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2285
+
+row2284:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33541,13 +37011,9 @@ row2099:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2101
 	VPBROADCASTW (R8), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R8
-
-none2101:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -33566,27 +37032,23 @@ none2101:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2099
+	JLT          row2284
 
-rows2100:
+rows2285:
 	CMPQ R10, SI
-	JGE  rows2103
+	JGE  rows2287
 
-row2102:
+row2286:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2104
 	VPBROADCASTW (R8), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R8
-
-none2104:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -33605,45 +37067,197 @@ none2104:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2102
+	JLT          row2286
 
-rows2103:
-	JMP summed2069
+rows2287:
+	JMP summed2245
 
-skip2098:
-special2090:
+none2283:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2288
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VPSLLD    $0x1c, Z2, Z2
+	VPSRAD    $0x1c, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R8, R12
+	JGE       rows2290
+
+row2289:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2289
+
+rows2290:
+	CMPQ R8, SI
+	JGE  rows2292
+
+row2291:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2291
+
+rows2292:
+	JMP summed2245
+
+zeros2288:
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VPSLLD    $0x1c, Z3, Z3
+	VPSRAD    $0x1c, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R8, R12
+	JGE       rows2294
+
+row2293:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2293
+
+rows2294:
+	CMPQ R8, SI
+	JGE  rows2296
+
+row2295:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2295
+
+rows2296:
+	JMP summed2245
+
+skip2282:
+special2266:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2105
+	JEQ     narrow2297
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored2089
+	JMP     stored2265
 
-narrow2105:
+narrow2297:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2106
+	JEQ          skip2298
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2107
+	JEQ          empty2299
 	SHRQ         $0x03, R8
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R8, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2107:
-skip2106:
+empty2299:
+skip2298:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip2108
+	JEQ         skip2300
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2109
+	JEQ         skip2301
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2109:
+skip2301:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K3
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K3, Z1
@@ -33652,39 +37266,39 @@ skip2109:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored2089
+	JMP           stored2265
 
-skip2108:
+skip2300:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip2110
+	JEQ         skip2302
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2111
+	JEQ         skip2303
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2111:
+skip2303:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored2089
+	JMP       stored2265
 
-skip2110:
+skip2302:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2112
+	JEQ       skip2304
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2112:
-	JMP final2088
+skip2304:
+	JMP final2264
 
-empty2070:
-	JMP summed2087
+empty2246:
+	JMP summed2263
 
-tooMany2063:
+tooMany2239:
 	MOVQ DI, results+24(FP)
 
-over2064:
-done2001:
-done1505:
+over2240:
+done2161:
+done1649:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -33727,15 +37341,15 @@ TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next2114:
+next2306:
 	CMPQ (SP), $0x00000080
-	JLE  last2116
+	JLE  last2308
 	CMPQ (SP), $0x000000c0
-	JLT  wide2115
+	JLT  wide2307
 
-last2116:
+last2308:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower2117
+	JLE     narrower2309
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -33746,19 +37360,19 @@ last2116:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2120
+	JGE     over2312
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2118:
+result2310:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2121
+	JGT  many2313
 
-few2122:
+few2314:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -33768,13 +37382,13 @@ few2122:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty2124
+	JGE    empty2316
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2125
+	JNE    rounded2317
 
-whole2126:
+whole2318:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2127
+	JEQ       none2319
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -33787,9 +37401,9 @@ whole2126:
 	VPMOVZXBD numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows2129
+	JGE       rows2321
 
-row2128:
+row2320:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -33868,13 +37482,13 @@ row2128:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2128
+	JLT          row2320
 
-rows2129:
+rows2321:
 	CMPQ R11, SI
-	JGE  rows2131
+	JGE  rows2323
 
-row2130:
+row2322:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -33941,14 +37555,14 @@ row2130:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2130
+	JLT          row2322
 
-rows2131:
-	JMP summed2123
+rows2323:
+	JMP summed2315
 
-none2127:
+none2319:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2132
+	JEQ       zeros2324
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -33957,9 +37571,9 @@ none2127:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2134
+	JGE       rows2326
 
-row2133:
+row2325:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34018,13 +37632,13 @@ row2133:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2133
+	JLT          row2325
 
-rows2134:
+rows2326:
 	CMPQ R10, SI
-	JGE  rows2136
+	JGE  rows2328
 
-row2135:
+row2327:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34075,12 +37689,12 @@ row2135:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2135
+	JLT          row2327
 
-rows2136:
-	JMP summed2123
+rows2328:
+	JMP summed2315
 
-zeros2132:
+zeros2324:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -34089,9 +37703,9 @@ zeros2132:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows2138
+	JGE       rows2330
 
-row2137:
+row2329:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34160,13 +37774,13 @@ row2137:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2137
+	JLT          row2329
 
-rows2138:
+rows2330:
 	CMPQ R10, SI
-	JGE  rows2140
+	JGE  rows2332
 
-row2139:
+row2331:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34223,17 +37837,17 @@ row2139:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2139
+	JLT          row2331
 
-rows2140:
-summed2123:
-summed2141:
+rows2332:
+summed2315:
+summed2333:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2144
+	JNE  special2336
 
-final2142:
+final2334:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2146
+	JNE       around2338
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -34244,39 +37858,39 @@ final2142:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored2145:
-stored2143:
+stored2337:
+stored2335:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2118
-	JMP  over2120
+	JLT  result2310
+	JMP  over2312
 
-many2121:
+many2313:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2119
-	JMP   few2122
+	JEQ   tooMany2311
+	JMP   few2314
 
-rounded2125:
+rounded2317:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2147
+	JEQ   skip2339
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2148
+	JNE   more2340
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2148
+	JNE   more2340
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2148
+	JNE   more2340
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2126
+	JCS   whole2318
 
-more2148:
+more2340:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -34290,9 +37904,9 @@ more2148:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2150
+	JGE          rows2342
 
-row2149:
+row2341:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -34306,12 +37920,12 @@ row2149:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2151
+	JEQ          none2343
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2151:
+none2343:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -34385,22 +37999,22 @@ none2151:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2149
+	JLT          row2341
 
-rows2150:
+rows2342:
 	CMPQ R11, SI
-	JGE  rows2153
+	JGE  rows2345
 
-row2152:
+row2344:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2154
+	JEQ          none2346
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2154:
+none2346:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -34472,30 +38086,30 @@ none2154:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2152
+	JLT          row2344
 
-rows2153:
-	JMP summed2123
+rows2345:
+	JMP summed2315
 
-skip2147:
+skip2339:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2155
+	JEQ   skip2347
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2156
+	JNE   more2348
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2156
+	JNE   more2348
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2156
+	JNE   more2348
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2126
+	JCS   whole2318
 
-more2156:
+more2348:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -34509,9 +38123,9 @@ more2156:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2158
+	JGE          rows2350
 
-row2157:
+row2349:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -34525,12 +38139,12 @@ row2157:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2159
+	JEQ          none2351
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2159:
+none2351:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -34597,22 +38211,22 @@ none2159:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2157
+	JLT          row2349
 
-rows2158:
+rows2350:
 	CMPQ R11, SI
-	JGE  rows2161
+	JGE  rows2353
 
-row2160:
+row2352:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2162
+	JEQ          none2354
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2162:
+none2354:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -34677,13 +38291,13 @@ none2162:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2160
+	JLT          row2352
 
-rows2161:
-	JMP summed2123
+rows2353:
+	JMP summed2315
 
-skip2155:
-around2146:
+skip2347:
+around2338:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -34692,11 +38306,11 @@ around2146:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored2145
+	JMP      stored2337
 
-special2144:
+special2336:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2163
+	JEQ     narrow2355
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -34706,14 +38320,14 @@ special2144:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored2143
+	JMP     stored2335
 
-narrow2163:
+narrow2355:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2164
+	JEQ          skip2356
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2165
+	JEQ          empty2357
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -34727,12 +38341,12 @@ narrow2163:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty2165:
-skip2164:
+empty2357:
+skip2356:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2166
+	JEQ       skip2358
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2167
+	JEQ       skip2359
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -34759,7 +38373,7 @@ skip2164:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip2167:
+skip2359:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -34774,10 +38388,10 @@ skip2167:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2169
+	JNE           around2361
 	VMOVDQU64     Z8, (DX)
 
-stored2168:
+stored2360:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -34792,10 +38406,10 @@ stored2168:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2171
+	JNE           around2363
 	VMOVDQU64     Z8, 64(DX)
 
-stored2170:
+stored2362:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -34810,10 +38424,10 @@ stored2170:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2173
+	JNE           around2365
 	VMOVDQU64     Z8, 128(DX)
 
-stored2172:
+stored2364:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -34822,10 +38436,10 @@ stored2172:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2175
+	JNE           around2367
 	VMOVDQU64     Y8, 192(DX)
 
-stored2174:
+stored2366:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -34834,18 +38448,18 @@ stored2174:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2177
+	JNE           around2369
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored2176:
-	JMP stored2143
+stored2368:
+	JMP stored2335
 
-skip2166:
+skip2358:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2178
+	JEQ       skip2370
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2179
+	JEQ       skip2371
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -34864,49 +38478,49 @@ skip2166:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip2179:
+skip2371:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2181
+	JNE       around2373
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored2180:
+stored2372:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2183
+	JNE       around2375
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored2182:
+stored2374:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2185
+	JNE       around2377
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored2184:
+stored2376:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2187
+	JNE       around2379
 	VMOVDQU64 Y8, 192(DX)
 
-stored2186:
+stored2378:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2189
+	JNE       around2381
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored2188:
-	JMP stored2143
+stored2380:
+	JMP stored2335
 
-skip2178:
+skip2370:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2190
+	JEQ     skip2382
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -34925,16 +38539,16 @@ skip2178:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip2190:
-	JMP final2142
+skip2382:
+	JMP final2334
 
-empty2124:
+empty2316:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2141
+	JNE       summed2333
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2141
+	JNE       summed2333
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2192
+	JNE       around2384
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -34944,52 +38558,52 @@ empty2124:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored2143
+	JMP       stored2335
 
-around2169:
+around2361:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored2168
+	JMP      stored2360
 
-around2171:
+around2363:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored2170
+	JMP      stored2362
 
-around2173:
+around2365:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored2172
+	JMP      stored2364
 
-around2175:
+around2367:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored2174
+	JMP      stored2366
 
-around2177:
+around2369:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored2176
+	JMP      stored2368
 
-around2181:
+around2373:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored2180
+	JMP      stored2372
 
-around2183:
+around2375:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored2182
+	JMP      stored2374
 
-around2185:
+around2377:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored2184
+	JMP      stored2376
 
-around2187:
+around2379:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored2186
+	JMP      stored2378
 
-around2189:
+around2381:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored2188
+	JMP      stored2380
 
-around2192:
+around2384:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -34998,29 +38612,29 @@ around2192:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored2143
+	JMP      stored2335
 
-tooMany2119:
+tooMany2311:
 	MOVQ DI, results+24(FP)
 
-over2120:
+over2312:
 	SUBQ  $0x00000080, (SP)
-	JLE   done2113
+	JLE   done2305
 	ADDQ  $0x00000040, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2193
+	JNE   wide2385
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2194
+	JEQ   skip2386
 	ADDQ  $-256, to+56(FP)
 
-skip2194:
-wide2193:
-	JMP next2114
+skip2386:
+wide2385:
+	JMP next2306
 
-narrower2117:
+narrower2309:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower2195
+	JLE     narrower2387
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -35031,19 +38645,19 @@ narrower2117:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2198
+	JGE     over2390
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2196:
+result2388:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2199
+	JGT  many2391
 
-few2200:
+few2392:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -35052,13 +38666,13 @@ few2200:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty2202
+	JGE    empty2394
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2203
+	JNE    rounded2395
 
-whole2204:
+whole2396:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2205
+	JEQ       none2397
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -35071,9 +38685,9 @@ whole2204:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R11, R14
-	JGE       rows2207
+	JGE       rows2399
 
-row2206:
+row2398:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35146,13 +38760,13 @@ row2206:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2206
+	JLT          row2398
 
-rows2207:
+rows2399:
 	CMPQ R11, SI
-	JGE  rows2209
+	JGE  rows2401
 
-row2208:
+row2400:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -35213,14 +38827,14 @@ row2208:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2208
+	JLT          row2400
 
-rows2209:
-	JMP summed2201
+rows2401:
+	JMP summed2393
 
-none2205:
+none2397:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2210
+	JEQ       zeros2402
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35229,9 +38843,9 @@ none2205:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows2212
+	JGE       rows2404
 
-row2211:
+row2403:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35285,13 +38899,13 @@ row2211:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2211
+	JLT          row2403
 
-rows2212:
+rows2404:
 	CMPQ R10, SI
-	JGE  rows2214
+	JGE  rows2406
 
-row2213:
+row2405:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35337,12 +38951,12 @@ row2213:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2213
+	JLT          row2405
 
-rows2214:
-	JMP summed2201
+rows2406:
+	JMP summed2393
 
-zeros2210:
+zeros2402:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35351,9 +38965,9 @@ zeros2210:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2216
+	JGE       rows2408
 
-row2215:
+row2407:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35417,13 +39031,13 @@ row2215:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2215
+	JLT          row2407
 
-rows2216:
+rows2408:
 	CMPQ R10, SI
-	JGE  rows2218
+	JGE  rows2410
 
-row2217:
+row2409:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35475,17 +39089,17 @@ row2217:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2217
+	JLT          row2409
 
-rows2218:
-summed2201:
-summed2219:
+rows2410:
+summed2393:
+summed2411:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2222
+	JNE  special2414
 
-final2220:
+final2412:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2224
+	JNE       around2416
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -35495,39 +39109,39 @@ final2220:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored2223:
-stored2221:
+stored2415:
+stored2413:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2196
-	JMP  over2198
+	JLT  result2388
+	JMP  over2390
 
-many2199:
+many2391:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2197
-	JMP   few2200
+	JEQ   tooMany2389
+	JMP   few2392
 
-rounded2203:
+rounded2395:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2225
+	JEQ   skip2417
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2226
+	JNE   more2418
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2226
+	JNE   more2418
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2226
+	JNE   more2418
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2204
+	JCS   whole2396
 
-more2226:
+more2418:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -35541,9 +39155,9 @@ more2226:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows2228
+	JGE          rows2420
 
-row2227:
+row2419:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35557,12 +39171,12 @@ row2227:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2229
+	JEQ          none2421
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none2229:
+none2421:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -35630,22 +39244,22 @@ none2229:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2227
+	JLT          row2419
 
-rows2228:
+rows2420:
 	CMPQ R11, SI
-	JGE  rows2231
+	JGE  rows2423
 
-row2230:
+row2422:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2232
+	JEQ          none2424
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none2232:
+none2424:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -35711,30 +39325,30 @@ none2232:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2230
+	JLT          row2422
 
-rows2231:
-	JMP summed2201
+rows2423:
+	JMP summed2393
 
-skip2225:
+skip2417:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2233
+	JEQ   skip2425
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2234
+	JNE   more2426
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2234
+	JNE   more2426
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2234
+	JNE   more2426
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2204
+	JCS   whole2396
 
-more2234:
+more2426:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -35748,9 +39362,9 @@ more2234:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows2236
+	JGE          rows2428
 
-row2235:
+row2427:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35764,12 +39378,12 @@ row2235:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2237
+	JEQ          none2429
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none2237:
+none2429:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -35830,22 +39444,22 @@ none2237:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2235
+	JLT          row2427
 
-rows2236:
+rows2428:
 	CMPQ R11, SI
-	JGE  rows2239
+	JGE  rows2431
 
-row2238:
+row2430:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2240
+	JEQ          none2432
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none2240:
+none2432:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -35904,13 +39518,13 @@ none2240:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2238
+	JLT          row2430
 
-rows2239:
-	JMP summed2201
+rows2431:
+	JMP summed2393
 
-skip2233:
-around2224:
+skip2425:
+around2416:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -35918,11 +39532,11 @@ around2224:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored2223
+	JMP      stored2415
 
-special2222:
+special2414:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2241
+	JEQ     narrow2433
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -35931,14 +39545,14 @@ special2222:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored2221
+	JMP     stored2413
 
-narrow2241:
+narrow2433:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2242
+	JEQ          skip2434
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2243
+	JEQ          empty2435
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -35951,12 +39565,12 @@ narrow2241:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty2243:
-skip2242:
+empty2435:
+skip2434:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2244
+	JEQ       skip2436
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2245
+	JEQ       skip2437
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -35980,7 +39594,7 @@ skip2242:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip2245:
+skip2437:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -35995,10 +39609,10 @@ skip2245:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2247
+	JNE           around2439
 	VMOVDQU64     Z7, (DX)
 
-stored2246:
+stored2438:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -36013,10 +39627,10 @@ stored2246:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2249
+	JNE           around2441
 	VMOVDQU64     Z7, 64(DX)
 
-stored2248:
+stored2440:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -36031,10 +39645,10 @@ stored2248:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2251
+	JNE           around2443
 	VMOVDQU64     Z7, 128(DX)
 
-stored2250:
+stored2442:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -36043,18 +39657,18 @@ stored2250:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2253
+	JNE           around2445
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored2252:
-	JMP stored2221
+stored2444:
+	JMP stored2413
 
-skip2244:
+skip2436:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2254
+	JEQ       skip2446
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2255
+	JEQ       skip2447
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -36071,43 +39685,43 @@ skip2244:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip2255:
+skip2447:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2257
+	JNE       around2449
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored2256:
+stored2448:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2259
+	JNE       around2451
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored2258:
+stored2450:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2261
+	JNE       around2453
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored2260:
+stored2452:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2263
+	JNE       around2455
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored2262:
-	JMP stored2221
+stored2454:
+	JMP stored2413
 
-skip2254:
+skip2446:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2264
+	JEQ     skip2456
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -36124,16 +39738,16 @@ skip2254:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip2264:
-	JMP final2220
+skip2456:
+	JMP final2412
 
-empty2202:
+empty2394:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2219
+	JNE       summed2411
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2265
+	JNE       narrow2457
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2266
+	JNE       around2458
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -36142,54 +39756,54 @@ empty2202:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored2221
+	JMP       stored2413
 
-narrow2265:
+narrow2457:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2267
+	JNE       around2459
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored2221
+	JMP       stored2413
 
-around2247:
+around2439:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored2246
+	JMP      stored2438
 
-around2249:
+around2441:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored2248
+	JMP      stored2440
 
-around2251:
+around2443:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored2250
+	JMP      stored2442
 
-around2253:
+around2445:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored2252
+	JMP      stored2444
 
-around2257:
+around2449:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored2256
+	JMP      stored2448
 
-around2259:
+around2451:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2258
+	JMP      stored2450
 
-around2261:
+around2453:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored2260
+	JMP      stored2452
 
-around2263:
+around2455:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored2262
+	JMP      stored2454
 
-around2266:
+around2458:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -36197,24 +39811,24 @@ around2266:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored2221
+	JMP      stored2413
 
-around2267:
+around2459:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored2221
+	JMP      stored2413
 
-tooMany2197:
+tooMany2389:
 	MOVQ DI, results+24(FP)
 
-over2198:
-	JMP done2113
+over2390:
+	JMP done2305
 
-narrower2195:
+narrower2387:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower2268
+	JLE     narrower2460
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -36225,19 +39839,19 @@ narrower2195:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2271
+	JGE     over2463
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2269:
+result2461:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2272
+	JGT  many2464
 
-few2273:
+few2465:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -36245,13 +39859,13 @@ few2273:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty2275
+	JGE    empty2467
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2276
+	JNE    rounded2468
 
-whole2277:
+whole2469:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2278
+	JEQ       none2470
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -36264,9 +39878,9 @@ whole2277:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R11, R14
-	JGE       rows2280
+	JGE       rows2472
 
-row2279:
+row2471:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -36333,13 +39947,13 @@ row2279:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2279
+	JLT          row2471
 
-rows2280:
+rows2472:
 	CMPQ R11, SI
-	JGE  rows2282
+	JGE  rows2474
 
-row2281:
+row2473:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -36394,14 +40008,14 @@ row2281:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2281
+	JLT          row2473
 
-rows2282:
-	JMP summed2274
+rows2474:
+	JMP summed2466
 
-none2278:
+none2470:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2283
+	JEQ       zeros2475
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -36410,9 +40024,9 @@ none2278:
 	VPMOVZXBD numbers16x32<>+0(SB), Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows2285
+	JGE       rows2477
 
-row2284:
+row2476:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36461,13 +40075,13 @@ row2284:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2284
+	JLT          row2476
 
-rows2285:
+rows2477:
 	CMPQ R10, SI
-	JGE  rows2287
+	JGE  rows2479
 
-row2286:
+row2478:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -36508,12 +40122,12 @@ row2286:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2286
+	JLT          row2478
 
-rows2287:
-	JMP summed2274
+rows2479:
+	JMP summed2466
 
-zeros2283:
+zeros2475:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -36522,9 +40136,9 @@ zeros2283:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows2289
+	JGE       rows2481
 
-row2288:
+row2480:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36583,13 +40197,13 @@ row2288:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2288
+	JLT          row2480
 
-rows2289:
+rows2481:
 	CMPQ R10, SI
-	JGE  rows2291
+	JGE  rows2483
 
-row2290:
+row2482:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -36636,17 +40250,17 @@ row2290:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2290
+	JLT          row2482
 
-rows2291:
-summed2274:
-summed2292:
+rows2483:
+summed2466:
+summed2484:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2295
+	JNE  special2487
 
-final2293:
+final2485:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2297
+	JNE       around2489
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -36655,39 +40269,39 @@ final2293:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored2296:
-stored2294:
+stored2488:
+stored2486:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2269
-	JMP  over2271
+	JLT  result2461
+	JMP  over2463
 
-many2272:
+many2464:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2270
-	JMP   few2273
+	JEQ   tooMany2462
+	JMP   few2465
 
-rounded2276:
+rounded2468:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2298
+	JEQ   skip2490
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2299
+	JNE   more2491
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2299
+	JNE   more2491
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2299
+	JNE   more2491
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2277
+	JCS   whole2469
 
-more2299:
+more2491:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -36701,9 +40315,9 @@ more2299:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows2301
+	JGE          rows2493
 
-row2300:
+row2492:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -36717,12 +40331,12 @@ row2300:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2302
+	JEQ          none2494
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none2302:
+none2494:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -36784,22 +40398,22 @@ none2302:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2300
+	JLT          row2492
 
-rows2301:
+rows2493:
 	CMPQ R11, SI
-	JGE  rows2304
+	JGE  rows2496
 
-row2303:
+row2495:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2305
+	JEQ          none2497
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none2305:
+none2497:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -36859,30 +40473,30 @@ none2305:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2303
+	JLT          row2495
 
-rows2304:
-	JMP summed2274
+rows2496:
+	JMP summed2466
 
-skip2298:
+skip2490:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2306
+	JEQ   skip2498
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2307
+	JNE   more2499
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2307
+	JNE   more2499
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2307
+	JNE   more2499
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2277
+	JCS   whole2469
 
-more2307:
+more2499:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -36896,9 +40510,9 @@ more2307:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows2309
+	JGE          rows2501
 
-row2308:
+row2500:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -36912,12 +40526,12 @@ row2308:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2310
+	JEQ          none2502
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none2310:
+none2502:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -36972,22 +40586,22 @@ none2310:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2308
+	JLT          row2500
 
-rows2309:
+rows2501:
 	CMPQ R11, SI
-	JGE  rows2312
+	JGE  rows2504
 
-row2311:
+row2503:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2313
+	JEQ          none2505
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none2313:
+none2505:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -37040,24 +40654,24 @@ none2313:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2311
+	JLT          row2503
 
-rows2312:
-	JMP summed2274
+rows2504:
+	JMP summed2466
 
-skip2306:
-around2297:
+skip2498:
+around2489:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored2296
+	JMP      stored2488
 
-special2295:
+special2487:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2314
+	JEQ     narrow2506
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -37065,14 +40679,14 @@ special2295:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored2294
+	JMP     stored2486
 
-narrow2314:
+narrow2506:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2315
+	JEQ          skip2507
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2316
+	JEQ          empty2508
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -37084,12 +40698,12 @@ narrow2314:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty2316:
-skip2315:
+empty2508:
+skip2507:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2317
+	JEQ       skip2509
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2318
+	JEQ       skip2510
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -37110,7 +40724,7 @@ skip2315:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip2318:
+skip2510:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -37125,10 +40739,10 @@ skip2318:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2320
+	JNE           around2512
 	VMOVDQU64     Z6, (DX)
 
-stored2319:
+stored2511:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -37143,10 +40757,10 @@ stored2319:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2322
+	JNE           around2514
 	VMOVDQU64     Z6, 64(DX)
 
-stored2321:
+stored2513:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -37155,10 +40769,10 @@ stored2321:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2324
+	JNE           around2516
 	VMOVDQU64     Y6, 128(DX)
 
-stored2323:
+stored2515:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -37167,18 +40781,18 @@ stored2323:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2326
+	JNE           around2518
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored2325:
-	JMP stored2294
+stored2517:
+	JMP stored2486
 
-skip2317:
+skip2509:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2327
+	JEQ       skip2519
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2328
+	JEQ       skip2520
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -37193,41 +40807,41 @@ skip2317:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip2328:
+skip2520:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2330
+	JNE       around2522
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored2329:
+stored2521:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2332
+	JNE       around2524
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored2331:
+stored2523:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2334
+	JNE       around2526
 	VMOVDQU64 Y6, 128(DX)
 
-stored2333:
+stored2525:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2336
+	JNE       around2528
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored2335:
-	JMP stored2294
+stored2527:
+	JMP stored2486
 
-skip2327:
+skip2519:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2337
+	JEQ     skip2529
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -37242,16 +40856,16 @@ skip2327:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip2337:
-	JMP final2293
+skip2529:
+	JMP final2485
 
-empty2275:
+empty2467:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2292
+	JNE       summed2484
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2292
+	JNE       summed2484
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2339
+	JNE       around2531
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -37259,60 +40873,60 @@ empty2275:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored2294
+	JMP       stored2486
 
-around2320:
+around2512:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored2319
+	JMP      stored2511
 
-around2322:
+around2514:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored2321
+	JMP      stored2513
 
-around2324:
+around2516:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored2323
+	JMP      stored2515
 
-around2326:
+around2518:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored2325
+	JMP      stored2517
 
-around2330:
+around2522:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored2329
+	JMP      stored2521
 
-around2332:
+around2524:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored2331
+	JMP      stored2523
 
-around2334:
+around2526:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored2333
+	JMP      stored2525
 
-around2336:
+around2528:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored2335
+	JMP      stored2527
 
-around2339:
+around2531:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored2294
+	JMP      stored2486
 
-tooMany2270:
+tooMany2462:
 	MOVQ DI, results+24(FP)
 
-over2271:
-	JMP done2113
+over2463:
+	JMP done2305
 
-narrower2268:
+narrower2460:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower2340
+	JLE     narrower2532
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -37323,32 +40937,32 @@ narrower2268:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2343
+	JGE     over2535
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2341:
+result2533:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2344
+	JGT  many2536
 
-few2345:
+few2537:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty2347
+	JGE    empty2539
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2348
+	JNE    rounded2540
 
-whole2349:
+whole2541:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2350
+	JEQ       none2542
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -37361,9 +40975,9 @@ whole2349:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R11, R14
-	JGE       rows2352
+	JGE       rows2544
 
-row2351:
+row2543:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37424,13 +41038,13 @@ row2351:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2351
+	JLT          row2543
 
-rows2352:
+rows2544:
 	CMPQ R11, SI
-	JGE  rows2354
+	JGE  rows2546
 
-row2353:
+row2545:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -37479,14 +41093,14 @@ row2353:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2353
+	JLT          row2545
 
-rows2354:
-	JMP summed2346
+rows2546:
+	JMP summed2538
 
-none2350:
+none2542:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2355
+	JEQ       zeros2547
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -37495,9 +41109,9 @@ none2350:
 	VPMOVZXBD numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R10, R13
-	JGE       rows2357
+	JGE       rows2549
 
-row2356:
+row2548:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37541,13 +41155,13 @@ row2356:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2356
+	JLT          row2548
 
-rows2357:
+rows2549:
 	CMPQ R10, SI
-	JGE  rows2359
+	JGE  rows2551
 
-row2358:
+row2550:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37583,12 +41197,12 @@ row2358:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2358
+	JLT          row2550
 
-rows2359:
-	JMP summed2346
+rows2551:
+	JMP summed2538
 
-zeros2355:
+zeros2547:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -37597,9 +41211,9 @@ zeros2355:
 	VPMOVZXBD numbers16x32<>+0(SB), Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows2361
+	JGE       rows2553
 
-row2360:
+row2552:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37653,13 +41267,13 @@ row2360:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2360
+	JLT          row2552
 
-rows2361:
+rows2553:
 	CMPQ R10, SI
-	JGE  rows2363
+	JGE  rows2555
 
-row2362:
+row2554:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37701,17 +41315,17 @@ row2362:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2362
+	JLT          row2554
 
-rows2363:
-summed2346:
-summed2364:
+rows2555:
+summed2538:
+summed2556:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2367
+	JNE  special2559
 
-final2365:
+final2557:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2369
+	JNE       around2561
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -37719,39 +41333,39 @@ final2365:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored2368:
-stored2366:
+stored2560:
+stored2558:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2341
-	JMP  over2343
+	JLT  result2533
+	JMP  over2535
 
-many2344:
+many2536:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2342
-	JMP   few2345
+	JEQ   tooMany2534
+	JMP   few2537
 
-rounded2348:
+rounded2540:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2370
+	JEQ   skip2562
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2371
+	JNE   more2563
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2371
+	JNE   more2563
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2371
+	JNE   more2563
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2349
+	JCS   whole2541
 
-more2371:
+more2563:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -37765,9 +41379,9 @@ more2371:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows2373
+	JGE          rows2565
 
-row2372:
+row2564:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37781,12 +41395,12 @@ row2372:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2374
+	JEQ          none2566
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none2374:
+none2566:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -37842,22 +41456,22 @@ none2374:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2372
+	JLT          row2564
 
-rows2373:
+rows2565:
 	CMPQ R11, SI
-	JGE  rows2376
+	JGE  rows2568
 
-row2375:
+row2567:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2377
+	JEQ          none2569
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none2377:
+none2569:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -37911,30 +41525,30 @@ none2377:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2375
+	JLT          row2567
 
-rows2376:
-	JMP summed2346
+rows2568:
+	JMP summed2538
 
-skip2370:
+skip2562:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2378
+	JEQ   skip2570
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2379
+	JNE   more2571
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2379
+	JNE   more2571
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2379
+	JNE   more2571
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2349
+	JCS   whole2541
 
-more2379:
+more2571:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -37948,9 +41562,9 @@ more2379:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows2381
+	JGE          rows2573
 
-row2380:
+row2572:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37964,12 +41578,12 @@ row2380:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2382
+	JEQ          none2574
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none2382:
+none2574:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -38018,22 +41632,22 @@ none2382:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2380
+	JLT          row2572
 
-rows2381:
+rows2573:
 	CMPQ R11, SI
-	JGE  rows2384
+	JGE  rows2576
 
-row2383:
+row2575:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2385
+	JEQ          none2577
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none2385:
+none2577:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -38080,37 +41694,37 @@ none2385:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2383
+	JLT          row2575
 
-rows2384:
-	JMP summed2346
+rows2576:
+	JMP summed2538
 
-skip2378:
-around2369:
+skip2570:
+around2561:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored2368
+	JMP      stored2560
 
-special2367:
+special2559:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2386
+	JEQ     narrow2578
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored2366
+	JMP     stored2558
 
-narrow2386:
+narrow2578:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2387
+	JEQ          skip2579
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2388
+	JEQ          empty2580
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -38121,12 +41735,12 @@ narrow2386:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty2388:
-skip2387:
+empty2580:
+skip2579:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2389
+	JEQ       skip2581
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2390
+	JEQ       skip2582
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -38144,7 +41758,7 @@ skip2387:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip2390:
+skip2582:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -38159,10 +41773,10 @@ skip2390:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2392
+	JNE           around2584
 	VMOVDQU64     Z5, (DX)
 
-stored2391:
+stored2583:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -38177,10 +41791,10 @@ stored2391:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2394
+	JNE           around2586
 	VMOVDQU64     Z5, 64(DX)
 
-stored2393:
+stored2585:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -38189,18 +41803,18 @@ stored2393:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2396
+	JNE           around2588
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored2395:
-	JMP stored2366
+stored2587:
+	JMP stored2558
 
-skip2389:
+skip2581:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2397
+	JEQ       skip2589
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2398
+	JEQ       skip2590
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -38213,35 +41827,35 @@ skip2389:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip2398:
+skip2590:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2400
+	JNE       around2592
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored2399:
+stored2591:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2402
+	JNE       around2594
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored2401:
+stored2593:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2404
+	JNE       around2596
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored2403:
-	JMP stored2366
+stored2595:
+	JMP stored2558
 
-skip2397:
+skip2589:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2405
+	JEQ     skip2597
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -38254,84 +41868,84 @@ skip2397:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip2405:
-	JMP final2365
+skip2597:
+	JMP final2557
 
-empty2347:
+empty2539:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2364
+	JNE       summed2556
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2406
+	JNE       narrow2598
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2407
+	JNE       around2599
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored2366
+	JMP       stored2558
 
-narrow2406:
+narrow2598:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2408
+	JNE       around2600
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored2366
+	JMP       stored2558
 
-around2392:
+around2584:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored2391
+	JMP      stored2583
 
-around2394:
+around2586:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored2393
+	JMP      stored2585
 
-around2396:
+around2588:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored2395
+	JMP      stored2587
 
-around2400:
+around2592:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored2399
+	JMP      stored2591
 
-around2402:
+around2594:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored2401
+	JMP      stored2593
 
-around2404:
+around2596:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored2403
+	JMP      stored2595
 
-around2407:
+around2599:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored2366
+	JMP      stored2558
 
-around2408:
+around2600:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored2366
+	JMP      stored2558
 
-tooMany2342:
+tooMany2534:
 	MOVQ DI, results+24(FP)
 
-over2343:
-	JMP done2113
+over2535:
+	JMP done2305
 
-narrower2340:
+narrower2532:
 	CMPQ (SP), $0x00000030
-	JLE  narrower2409
+	JLE  narrower2601
 
-wide2115:
+wide2307:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -38342,31 +41956,31 @@ wide2115:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2412
+	JGE     over2604
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2410:
+result2602:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2413
+	JGT  many2605
 
-few2414:
+few2606:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty2416
+	JGE    empty2608
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2417
+	JNE    rounded2609
 
-whole2418:
+whole2610:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2419
+	JEQ       none2611
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -38379,9 +41993,9 @@ whole2418:
 	VPMOVZXBD numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows2421
+	JGE       rows2613
 
-row2420:
+row2612:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38436,13 +42050,13 @@ row2420:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2420
+	JLT          row2612
 
-rows2421:
+rows2613:
 	CMPQ R11, SI
-	JGE  rows2423
+	JGE  rows2615
 
-row2422:
+row2614:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -38485,14 +42099,14 @@ row2422:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2422
+	JLT          row2614
 
-rows2423:
-	JMP summed2415
+rows2615:
+	JMP summed2607
 
-none2419:
+none2611:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2424
+	JEQ       zeros2616
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -38501,9 +42115,9 @@ none2419:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2426
+	JGE       rows2618
 
-row2425:
+row2617:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38542,13 +42156,13 @@ row2425:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2425
+	JLT          row2617
 
-rows2426:
+rows2618:
 	CMPQ R10, SI
-	JGE  rows2428
+	JGE  rows2620
 
-row2427:
+row2619:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -38579,12 +42193,12 @@ row2427:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2427
+	JLT          row2619
 
-rows2428:
-	JMP summed2415
+rows2620:
+	JMP summed2607
 
-zeros2424:
+zeros2616:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -38593,9 +42207,9 @@ zeros2424:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows2430
+	JGE       rows2622
 
-row2429:
+row2621:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38644,13 +42258,13 @@ row2429:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2429
+	JLT          row2621
 
-rows2430:
+rows2622:
 	CMPQ R10, SI
-	JGE  rows2432
+	JGE  rows2624
 
-row2431:
+row2623:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -38687,56 +42301,56 @@ row2431:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2431
+	JLT          row2623
 
-rows2432:
-summed2415:
-summed2433:
+rows2624:
+summed2607:
+summed2625:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2436
+	JNE  special2628
 
-final2434:
+final2626:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2438
+	JNE       around2630
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored2437:
-stored2435:
+stored2629:
+stored2627:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2410
-	JMP  over2412
+	JLT  result2602
+	JMP  over2604
 
-many2413:
+many2605:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2411
-	JMP   few2414
+	JEQ   tooMany2603
+	JMP   few2606
 
-rounded2417:
+rounded2609:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2439
+	JEQ   skip2631
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2440
+	JNE   more2632
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2440
+	JNE   more2632
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2440
+	JNE   more2632
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2418
+	JCS   whole2610
 
-more2440:
+more2632:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -38750,9 +42364,9 @@ more2440:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2442
+	JGE          rows2634
 
-row2441:
+row2633:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38766,12 +42380,12 @@ row2441:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2443
+	JEQ          none2635
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2443:
+none2635:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -38821,22 +42435,22 @@ none2443:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2441
+	JLT          row2633
 
-rows2442:
+rows2634:
 	CMPQ R11, SI
-	JGE  rows2445
+	JGE  rows2637
 
-row2444:
+row2636:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2446
+	JEQ          none2638
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2446:
+none2638:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -38884,30 +42498,30 @@ none2446:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2444
+	JLT          row2636
 
-rows2445:
-	JMP summed2415
+rows2637:
+	JMP summed2607
 
-skip2439:
+skip2631:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2447
+	JEQ   skip2639
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2448
+	JNE   more2640
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2448
+	JNE   more2640
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2448
+	JNE   more2640
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2418
+	JCS   whole2610
 
-more2448:
+more2640:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -38921,9 +42535,9 @@ more2448:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2450
+	JGE          rows2642
 
-row2449:
+row2641:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38937,12 +42551,12 @@ row2449:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2451
+	JEQ          none2643
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2451:
+none2643:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -38985,22 +42599,22 @@ none2451:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2449
+	JLT          row2641
 
-rows2450:
+rows2642:
 	CMPQ R11, SI
-	JGE  rows2453
+	JGE  rows2645
 
-row2452:
+row2644:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2454
+	JEQ          none2646
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2454:
+none2646:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -39041,35 +42655,35 @@ none2454:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2452
+	JLT          row2644
 
-rows2453:
-	JMP summed2415
+rows2645:
+	JMP summed2607
 
-skip2447:
-around2438:
+skip2639:
+around2630:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored2437
+	JMP      stored2629
 
-special2436:
+special2628:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2455
+	JEQ     narrow2647
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored2435
+	JMP     stored2627
 
-narrow2455:
+narrow2647:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2456
+	JEQ          skip2648
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2457
+	JEQ          empty2649
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -39079,12 +42693,12 @@ narrow2455:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty2457:
-skip2456:
+empty2649:
+skip2648:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2458
+	JEQ       skip2650
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2459
+	JEQ       skip2651
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -39099,7 +42713,7 @@ skip2456:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip2459:
+skip2651:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -39114,10 +42728,10 @@ skip2459:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2461
+	JNE           around2653
 	VMOVDQU64     Z8, (DX)
 
-stored2460:
+stored2652:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -39126,10 +42740,10 @@ stored2460:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2463
+	JNE           around2655
 	VMOVDQU64     Y8, 64(DX)
 
-stored2462:
+stored2654:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -39138,18 +42752,18 @@ stored2462:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2465
+	JNE           around2657
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored2464:
-	JMP stored2435
+stored2656:
+	JMP stored2627
 
-skip2458:
+skip2650:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2466
+	JEQ       skip2658
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2467
+	JEQ       skip2659
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -39160,33 +42774,33 @@ skip2458:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip2467:
+skip2659:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2469
+	JNE       around2661
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored2468:
+stored2660:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2471
+	JNE       around2663
 	VMOVDQU64 Y8, 64(DX)
 
-stored2470:
+stored2662:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2473
+	JNE       around2665
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored2472:
-	JMP stored2435
+stored2664:
+	JMP stored2627
 
-skip2466:
+skip2658:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2474
+	JEQ     skip2666
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -39197,76 +42811,76 @@ skip2466:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip2474:
-	JMP final2434
+skip2666:
+	JMP final2626
 
-empty2416:
+empty2608:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2433
+	JNE       summed2625
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2433
+	JNE       summed2625
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2476
+	JNE       around2668
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored2435
+	JMP       stored2627
 
-around2461:
+around2653:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored2460
+	JMP      stored2652
 
-around2463:
+around2655:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored2462
+	JMP      stored2654
 
-around2465:
+around2657:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2464
+	JMP      stored2656
 
-around2469:
+around2661:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored2468
+	JMP      stored2660
 
-around2471:
+around2663:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored2470
+	JMP      stored2662
 
-around2473:
+around2665:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2472
+	JMP      stored2664
 
-around2476:
+around2668:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored2435
+	JMP      stored2627
 
-tooMany2411:
+tooMany2603:
 	MOVQ DI, results+24(FP)
 
-over2412:
+over2604:
 	SUBQ  $0x00000040, (SP)
-	JLE   done2113
+	JLE   done2305
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2477
+	JNE   wide2669
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2478
+	JEQ   skip2670
 	ADDQ  $-128, to+56(FP)
 
-skip2478:
-wide2477:
-	JMP next2114
+skip2670:
+wide2669:
+	JMP next2306
 
-narrower2409:
+narrower2601:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower2479
+	JLE     narrower2671
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -39277,30 +42891,30 @@ narrower2409:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2482
+	JGE     over2674
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2480:
+result2672:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2483
+	JGT  many2675
 
-few2484:
+few2676:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty2486
+	JGE    empty2678
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2487
+	JNE    rounded2679
 
-whole2488:
+whole2680:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2489
+	JEQ       none2681
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -39313,9 +42927,9 @@ whole2488:
 	VPMOVZXBD numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R11, R14
-	JGE       rows2491
+	JGE       rows2683
 
-row2490:
+row2682:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39364,13 +42978,13 @@ row2490:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2490
+	JLT          row2682
 
-rows2491:
+rows2683:
 	CMPQ R11, SI
-	JGE  rows2493
+	JGE  rows2685
 
-row2492:
+row2684:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -39407,14 +43021,14 @@ row2492:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2492
+	JLT          row2684
 
-rows2493:
-	JMP summed2485
+rows2685:
+	JMP summed2677
 
-none2489:
+none2681:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2494
+	JEQ       zeros2686
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -39423,9 +43037,9 @@ none2489:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2496
+	JGE       rows2688
 
-row2495:
+row2687:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -39459,13 +43073,13 @@ row2495:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2495
+	JLT          row2687
 
-rows2496:
+rows2688:
 	CMPQ R10, SI
-	JGE  rows2498
+	JGE  rows2690
 
-row2497:
+row2689:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -39491,12 +43105,12 @@ row2497:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2497
+	JLT          row2689
 
-rows2498:
-	JMP summed2485
+rows2690:
+	JMP summed2677
 
-zeros2494:
+zeros2686:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -39505,9 +43119,9 @@ zeros2494:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R10, R13
-	JGE       rows2500
+	JGE       rows2692
 
-row2499:
+row2691:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -39551,13 +43165,13 @@ row2499:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2499
+	JLT          row2691
 
-rows2500:
+rows2692:
 	CMPQ R10, SI
-	JGE  rows2502
+	JGE  rows2694
 
-row2501:
+row2693:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -39589,55 +43203,55 @@ row2501:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2501
+	JLT          row2693
 
-rows2502:
-summed2485:
-summed2503:
+rows2694:
+summed2677:
+summed2695:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2506
+	JNE  special2698
 
-final2504:
+final2696:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2508
+	JNE       around2700
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored2507:
-stored2505:
+stored2699:
+stored2697:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2480
-	JMP  over2482
+	JLT  result2672
+	JMP  over2674
 
-many2483:
+many2675:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2481
-	JMP   few2484
+	JEQ   tooMany2673
+	JMP   few2676
 
-rounded2487:
+rounded2679:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2509
+	JEQ   skip2701
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2510
+	JNE   more2702
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2510
+	JNE   more2702
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2510
+	JNE   more2702
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2488
+	JCS   whole2680
 
-more2510:
+more2702:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -39651,9 +43265,9 @@ more2510:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS    Z6, Z6
 	CMPQ         R11, R14
-	JGE          rows2512
+	JGE          rows2704
 
-row2511:
+row2703:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39667,12 +43281,12 @@ row2511:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2513
+	JEQ          none2705
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none2513:
+none2705:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -39716,22 +43330,22 @@ none2513:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2511
+	JLT          row2703
 
-rows2512:
+rows2704:
 	CMPQ R11, SI
-	JGE  rows2515
+	JGE  rows2707
 
-row2514:
+row2706:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2516
+	JEQ          none2708
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
 
-none2516:
+none2708:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -39773,30 +43387,30 @@ none2516:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2514
+	JLT          row2706
 
-rows2515:
-	JMP summed2485
+rows2707:
+	JMP summed2677
 
-skip2509:
+skip2701:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2517
+	JEQ   skip2709
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2518
+	JNE   more2710
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2518
+	JNE   more2710
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2518
+	JNE   more2710
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2488
+	JCS   whole2680
 
-more2518:
+more2710:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -39810,9 +43424,9 @@ more2518:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS    Z6, Z6
 	CMPQ         R11, R14
-	JGE          rows2520
+	JGE          rows2712
 
-row2519:
+row2711:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39826,12 +43440,12 @@ row2519:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2521
+	JEQ          none2713
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none2521:
+none2713:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -39868,22 +43482,22 @@ none2521:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2519
+	JLT          row2711
 
-rows2520:
+rows2712:
 	CMPQ R11, SI
-	JGE  rows2523
+	JGE  rows2715
 
-row2522:
+row2714:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2524
+	JEQ          none2716
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
 
-none2524:
+none2716:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -39918,33 +43532,33 @@ none2524:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2522
+	JLT          row2714
 
-rows2523:
-	JMP summed2485
+rows2715:
+	JMP summed2677
 
-skip2517:
-around2508:
+skip2709:
+around2700:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored2507
+	JMP      stored2699
 
-special2506:
+special2698:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2525
+	JEQ     narrow2717
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored2505
+	JMP     stored2697
 
-narrow2525:
+narrow2717:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2526
+	JEQ          skip2718
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2527
+	JEQ          empty2719
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -39953,12 +43567,12 @@ narrow2525:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty2527:
-skip2526:
+empty2719:
+skip2718:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2528
+	JEQ       skip2720
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2529
+	JEQ       skip2721
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -39970,7 +43584,7 @@ skip2526:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2529:
+skip2721:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -39985,10 +43599,10 @@ skip2529:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2531
+	JNE           around2723
 	VMOVDQU64     Z3, (DX)
 
-stored2530:
+stored2722:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -39997,18 +43611,18 @@ stored2530:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2533
+	JNE           around2725
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored2532:
-	JMP stored2505
+stored2724:
+	JMP stored2697
 
-skip2528:
+skip2720:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2534
+	JEQ       skip2726
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2535
+	JEQ       skip2727
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -40017,27 +43631,27 @@ skip2528:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2535:
+skip2727:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2537
+	JNE       around2729
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored2536:
+stored2728:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2539
+	JNE       around2731
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored2538:
-	JMP stored2505
+stored2730:
+	JMP stored2697
 
-skip2534:
+skip2726:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2540
+	JEQ     skip2732
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -40046,67 +43660,67 @@ skip2534:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip2540:
-	JMP final2504
+skip2732:
+	JMP final2696
 
-empty2486:
+empty2678:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2503
+	JNE       summed2695
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2541
+	JNE       narrow2733
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2542
+	JNE       around2734
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored2505
+	JMP       stored2697
 
-narrow2541:
+narrow2733:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2543
+	JNE       around2735
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored2505
+	JMP       stored2697
 
-around2531:
+around2723:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored2530
+	JMP      stored2722
 
-around2533:
+around2725:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2532
+	JMP      stored2724
 
-around2537:
+around2729:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored2536
+	JMP      stored2728
 
-around2539:
+around2731:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2538
+	JMP      stored2730
 
-around2542:
+around2734:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored2505
+	JMP      stored2697
 
-around2543:
+around2735:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2505
+	JMP      stored2697
 
-tooMany2481:
+tooMany2673:
 	MOVQ DI, results+24(FP)
 
-over2482:
-	JMP done2113
+over2674:
+	JMP done2305
 
-narrower2479:
+narrower2671:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower2544
+	JLE     narrower2736
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -40117,27 +43731,27 @@ narrower2479:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2547
+	JGE     over2739
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2545:
+result2737:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2548
+	JGT  many2740
 
-few2549:
+few2741:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	CMPQ      BX, SI
-	JGE       empty2551
+	JGE       empty2743
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2552
+	JNE       rounded2744
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2554
+	JEQ       none2746
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -40150,9 +43764,9 @@ few2549:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2556
+	JGE       rows2748
 
-row2555:
+row2747:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40195,13 +43809,13 @@ row2555:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2555
+	JLT          row2747
 
-rows2556:
+rows2748:
 	CMPQ R11, SI
-	JGE  rows2558
+	JGE  rows2750
 
-row2557:
+row2749:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -40232,7 +43846,7 @@ row2557:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2558
+	JGE          rows2750
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -40263,7 +43877,7 @@ row2557:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2558
+	JGE          rows2750
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -40294,7 +43908,7 @@ row2557:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2558
+	JGE          rows2750
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -40325,14 +43939,14 @@ row2557:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2557
+	JLT          row2749
 
-rows2558:
-	JMP summed2550
+rows2750:
+	JMP summed2742
 
-none2554:
+none2746:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2559
+	JEQ       zeros2751
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -40341,9 +43955,9 @@ none2554:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2561
+	JGE       rows2753
 
-row2560:
+row2752:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40372,13 +43986,13 @@ row2560:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2560
+	JLT          row2752
 
-rows2561:
+rows2753:
 	CMPQ R10, SI
-	JGE  rows2563
+	JGE  rows2755
 
-row2562:
+row2754:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40399,7 +44013,7 @@ row2562:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2563
+	JGE          rows2755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40420,7 +44034,7 @@ row2562:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2563
+	JGE          rows2755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40441,7 +44055,7 @@ row2562:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2563
+	JGE          rows2755
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40462,12 +44076,12 @@ row2562:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2562
+	JLT          row2754
 
-rows2563:
-	JMP summed2550
+rows2755:
+	JMP summed2742
 
-zeros2559:
+zeros2751:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -40476,9 +44090,9 @@ zeros2559:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2565
+	JGE       rows2757
 
-row2564:
+row2756:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40517,13 +44131,13 @@ row2564:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2564
+	JLT          row2756
 
-rows2565:
+rows2757:
 	CMPQ R10, SI
-	JGE  rows2567
+	JGE  rows2759
 
-row2566:
+row2758:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40550,7 +44164,7 @@ row2566:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2567
+	JGE          rows2759
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40577,7 +44191,7 @@ row2566:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2567
+	JGE          rows2759
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40604,7 +44218,7 @@ row2566:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2567
+	JGE          rows2759
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40631,54 +44245,55 @@ row2566:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2566
+	JLT          row2758
 
-rows2567:
-summed2550:
-summed2568:
+rows2759:
+summed2742:
+summed2760:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2571
+	JNE  special2763
 
-final2569:
+final2761:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2573
+	JNE       around2765
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored2572:
-stored2570:
+stored2764:
+stored2762:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2545
-	JMP  over2547
+	JLT  result2737
+	JMP  over2739
 
-many2548:
+many2740:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2546
-	JMP   few2549
+	JEQ   tooMany2738
+	JMP   few2741
 
-rounded2552:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2574
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z5
-	VCVTDQ2PS    Z5, Z5
-	CMPQ         R11, R14
-	JGE          rows2576
+rounded2744:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2766
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2767
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R11, R14
+	JGE       rows2769
 
-row2575:
+row2768:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40691,13 +44306,9 @@ row2575:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2577
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none2577:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -40730,27 +44341,23 @@ none2577:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2575
+	JLT          row2768
 
-rows2576:
+rows2769:
 	CMPQ R11, SI
-	JGE  rows2579
+	JGE  rows2771
 
-row2578:
+row2770:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2580
 	VPBROADCASTW (R10), Z2
 	VPSLLD       $0x10, Z2, Z2
 	ADDQ         $0x00000002, R10
-
-none2580:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -40782,34 +44389,233 @@ none2580:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2578
+	JLT          row2770
 
-rows2579:
-	JMP summed2550
+rows2771:
+	JMP summed2742
 
-skip2574:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2581
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z2
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z5
-	VCVTDQ2PS    Z5, Z5
-	CMPQ         R11, R14
-	JGE          rows2583
+none2767:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2772
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2774
 
-row2582:
+row2773:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2773
+
+rows2774:
+	CMPQ R10, SI
+	JGE  rows2776
+
+row2775:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VPSRLD       $0x10, Z4, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z2, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2775
+
+rows2776:
+	JMP summed2742
+
+zeros2772:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2778
+
+row2777:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VPSRLD       $0x10, Z5, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2777
+
+rows2778:
+	CMPQ R10, SI
+	JGE  rows2780
+
+row2779:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z2, K1, Z2
+	VMOVAPS      Z2, Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VPSRLD       $0x10, Z5, Z2
+	VPANDD.BCST  all32_1<>+0(SB), Z2, Z2
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2779
+
+rows2780:
+	JMP summed2742
+
+skip2766:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2781
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2782
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R11, R14
+	JGE       rows2784
+
+row2783:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40822,13 +44628,9 @@ row2582:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2584
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none2584:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -40854,27 +44656,23 @@ none2584:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2582
+	JLT          row2783
 
-rows2583:
+rows2784:
 	CMPQ R11, SI
-	JGE  rows2586
+	JGE  rows2786
 
-row2585:
+row2785:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2587
 	VPBROADCASTW (R10), Y2
 	VCVTPH2PS    Y2, Z2
 	ADDQ         $0x00000002, R10
-
-none2587:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -40899,35 +44697,205 @@ none2587:
 	VPSLLQ       $0x1c, Z3, Z4
 	VPORD        Z4, Z3, Z3
 	VPERMPS      Z6, Z3, Z3
-	VMULPS       Z3, Z2, Z3
-	VADDPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2585
+	JLT          row2785
 
-rows2586:
-	JMP summed2550
+rows2786:
+	JMP summed2742
 
-skip2581:
-around2573:
+none2782:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2787
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2789
+
+row2788:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2788
+
+rows2789:
+	CMPQ R10, SI
+	JGE  rows2791
+
+row2790:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	VMOVAPS      Z3, Z4
+	VMULPS       Z2, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y2
+	VCVTPH2PS    Y2, Z4
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z5
+	VPORD        Z5, Z2, Z2
+	VPERMPS      Z4, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2790
+
+rows2791:
+	JMP summed2742
+
+zeros2787:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2793
+
+row2792:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z2
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y2
+	VCVTPH2PS    Y2, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	PREFETCHT0   15(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2792
+
+rows2793:
+	CMPQ R10, SI
+	JGE  rows2795
+
+row2794:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z2
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z3
+	VCVTDQ2PS    Z3, Z3
+	VMOVAPS      Z4, Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y2
+	VCVTPH2PS    Y2, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	VPMOVZXBQ    8(R9)(R11*1), Z2
+	VPSLLQ       $0x1c, Z2, Z3
+	VPORD        Z3, Z2, Z2
+	VPERMPS      Z5, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2794
+
+rows2795:
+	JMP summed2742
+
+skip2781:
+around2765:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored2572
+	JMP      stored2764
 
-special2571:
+special2763:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2588
+	JEQ     narrow2796
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored2570
+	JMP     stored2762
 
-narrow2588:
+narrow2796:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2589
+	JEQ          skip2797
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2590
+	JEQ          empty2798
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -40935,12 +44903,12 @@ narrow2588:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty2590:
-skip2589:
+empty2798:
+skip2797:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2591
+	JEQ       skip2799
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2592
+	JEQ       skip2800
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -40949,7 +44917,7 @@ skip2589:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2592:
+skip2800:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -40958,10 +44926,10 @@ skip2592:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2594
+	JNE           around2802
 	VMOVDQU64     Y2, (DX)
 
-stored2593:
+stored2801:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -40970,97 +44938,97 @@ stored2593:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2596
+	JNE           around2804
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored2595:
-	JMP stored2570
+stored2803:
+	JMP stored2762
 
-skip2591:
+skip2799:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2597
+	JEQ       skip2805
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2598
+	JEQ       skip2806
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2598:
+skip2806:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2600
+	JNE       around2808
 	VMOVDQU64 Y2, (DX)
 
-stored2599:
+stored2807:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2602
+	JNE       around2810
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored2601:
-	JMP stored2570
+stored2809:
+	JMP stored2762
 
-skip2597:
+skip2805:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2603
+	JEQ     skip2811
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip2603:
-	JMP final2569
+skip2811:
+	JMP final2761
 
-empty2551:
+empty2743:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2568
+	JNE       summed2760
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2568
+	JNE       summed2760
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2605
+	JNE       around2813
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored2570
+	JMP       stored2762
 
-around2594:
+around2802:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2593
+	JMP      stored2801
 
-around2596:
+around2804:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2595
+	JMP      stored2803
 
-around2600:
+around2808:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2599
+	JMP      stored2807
 
-around2602:
+around2810:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2601
+	JMP      stored2809
 
-around2605:
+around2813:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored2570
+	JMP      stored2762
 
-tooMany2546:
+tooMany2738:
 	MOVQ DI, results+24(FP)
 
-over2547:
-	JMP done2113
+over2739:
+	JMP done2305
 
-narrower2544:
+narrower2736:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few2608
+	JLT  few2816
 
-tile2607:
+tile2815:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -41068,36 +45036,36 @@ tile2607:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2613
+	JNE    wide2821
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2614
+	JEQ    skip2822
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2614:
-wide2613:
+skip2822:
+wide2821:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2612
+	JGE  over2820
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2610:
+result2818:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2615
+	JGT  many2823
 
-few2616:
+few2824:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2618
+	JGE       empty2826
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2619
+	JNE       rounded2827
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2621
+	JEQ       none2829
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -41110,9 +45078,9 @@ few2616:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2623
+	JGE       rows2831
 
-row2622:
+row2830:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41148,13 +45116,13 @@ row2622:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2622
+	JLT          row2830
 
-rows2623:
+rows2831:
 	CMPQ R11, SI
-	JGE  rows2625
+	JGE  rows2833
 
-row2624:
+row2832:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41179,7 +45147,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41204,7 +45172,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41229,7 +45197,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41254,7 +45222,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41279,7 +45247,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41304,7 +45272,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41329,7 +45297,7 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2625
+	JGE          rows2833
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -41354,14 +45322,14 @@ row2624:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2624
+	JLT          row2832
 
-rows2625:
-	JMP summed2617
+rows2833:
+	JMP summed2825
 
-none2621:
+none2829:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2626
+	JEQ       zeros2834
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -41370,9 +45338,9 @@ none2621:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2628
+	JGE       rows2836
 
-row2627:
+row2835:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41395,13 +45363,13 @@ row2627:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2627
+	JLT          row2835
 
-rows2628:
+rows2836:
 	CMPQ R10, SI
-	JGE  rows2630
+	JGE  rows2838
 
-row2629:
+row2837:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41417,7 +45385,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41433,7 +45401,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41449,7 +45417,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41465,7 +45433,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41481,7 +45449,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41497,7 +45465,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41513,7 +45481,7 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2630
+	JGE          rows2838
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41529,12 +45497,12 @@ row2629:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2629
+	JLT          row2837
 
-rows2630:
-	JMP summed2617
+rows2838:
+	JMP summed2825
 
-zeros2626:
+zeros2834:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -41543,9 +45511,9 @@ zeros2626:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2632
+	JGE       rows2840
 
-row2631:
+row2839:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41578,13 +45546,13 @@ row2631:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2631
+	JLT          row2839
 
-rows2632:
+rows2840:
 	CMPQ R10, SI
-	JGE  rows2634
+	JGE  rows2842
 
-row2633:
+row2841:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41606,7 +45574,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41628,7 +45596,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41650,7 +45618,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41672,7 +45640,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41694,7 +45662,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41716,7 +45684,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41738,7 +45706,7 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2634
+	JGE          rows2842
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41760,52 +45728,53 @@ row2633:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2633
+	JLT          row2841
 
-rows2634:
-summed2617:
-summed2635:
+rows2842:
+summed2825:
+summed2843:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2638
+	JNE  special2846
 
-final2636:
+final2844:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2640
+	JNE       around2848
 	VMOVDQU64 Z0, (DX)
 
-stored2639:
-stored2637:
+stored2847:
+stored2845:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2610
-	JMP  over2612
+	JLT  result2818
+	JMP  over2820
 
-many2615:
+many2823:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2611
-	JMP   few2616
+	JEQ   tooMany2819
+	JMP   few2824
 
-rounded2619:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2641
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R11, R14
-	JGE          rows2643
+rounded2827:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2849
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2850
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R11, R14
+	JGE       rows2852
 
-row2642:
+row2851:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41818,13 +45787,9 @@ row2642:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2644
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none2644:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -41850,27 +45815,23 @@ none2644:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2642
+	JLT          row2851
 
-rows2643:
+rows2852:
 	CMPQ R11, SI
-	JGE  rows2646
+	JGE  rows2854
 
-row2645:
+row2853:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2647
 	VPBROADCASTW (R10), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R10
-
-none2647:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -41896,34 +45857,211 @@ none2647:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2645
+	JLT          row2853
 
-rows2646:
-	JMP summed2617
+rows2854:
+	JMP summed2825
 
-skip2641:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2648
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R11, R14
-	JGE          rows2650
+none2850:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2855
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R10, R13
+	JGE       rows2857
 
-row2649:
+row2856:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2856
+
+rows2857:
+	CMPQ R10, SI
+	JGE  rows2859
+
+row2858:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2858
+
+rows2859:
+	JMP summed2825
+
+zeros2855:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2861
+
+row2860:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2860
+
+rows2861:
+	CMPQ R10, SI
+	JGE  rows2863
+
+row2862:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2862
+
+rows2863:
+	JMP summed2825
+
+skip2849:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2864
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2865
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R11, R14
+	JGE       rows2867
+
+row2866:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41936,13 +46074,9 @@ row2649:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2651
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R10
-
-none2651:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -41961,27 +46095,23 @@ none2651:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2649
+	JLT          row2866
 
-rows2650:
+rows2867:
 	CMPQ R11, SI
-	JGE  rows2653
+	JGE  rows2869
 
-row2652:
+row2868:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2654
 	VPBROADCASTW (R10), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R10
-
-none2654:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -42000,49 +46130,197 @@ none2654:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2652
+	JLT          row2868
 
-rows2653:
-	JMP summed2617
+rows2869:
+	JMP summed2825
 
-skip2648:
-around2640:
+none2865:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2870
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R10, R13
+	JGE       rows2872
+
+row2871:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2871
+
+rows2872:
+	CMPQ R10, SI
+	JGE  rows2874
+
+row2873:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2873
+
+rows2874:
+	JMP summed2825
+
+zeros2870:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R10, R13
+	JGE       rows2876
+
+row2875:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z1
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2875
+
+rows2876:
+	CMPQ R10, SI
+	JGE  rows2878
+
+row2877:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z1
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ    (R9)(R11*1), Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2877
+
+rows2878:
+	JMP summed2825
+
+skip2864:
+around2848:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2639
+	JMP      stored2847
 
-special2638:
+special2846:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2655
+	JEQ     narrow2879
 	VMOVUPS Z0, (DX)
-	JMP     stored2637
+	JMP     stored2845
 
-narrow2655:
+narrow2879:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2656
+	JEQ          skip2880
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2657
+	JEQ          empty2881
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2657:
-skip2656:
+empty2881:
+skip2880:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2658
+	JEQ       skip2882
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2659
+	JEQ       skip2883
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2659:
+skip2883:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -42051,81 +46329,81 @@ skip2659:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2661
+	JNE           around2885
 	VMOVDQU64     Y1, (DX)
 
-stored2660:
-	JMP stored2637
+stored2884:
+	JMP stored2845
 
-skip2658:
+skip2882:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2662
+	JEQ       skip2886
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2663
+	JEQ       skip2887
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2663:
+skip2887:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2665
+	JNE       around2889
 	VMOVDQU64 Y1, (DX)
 
-stored2664:
-	JMP stored2637
+stored2888:
+	JMP stored2845
 
-skip2662:
+skip2886:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2666
+	JEQ     skip2890
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip2666:
-	JMP final2636
+skip2890:
+	JMP final2844
 
-empty2618:
+empty2826:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2635
+	JNE       summed2843
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2667
+	JNE       narrow2891
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2668
+	JNE       around2892
 	VMOVDQU64 Z0, (DX)
-	JMP       stored2637
+	JMP       stored2845
 
-narrow2667:
+narrow2891:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2669
+	JNE       around2893
 	VMOVDQU64 Y0, (DX)
-	JMP       stored2637
+	JMP       stored2845
 
-around2661:
+around2885:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2660
+	JMP      stored2884
 
-around2665:
+around2889:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2664
+	JMP      stored2888
 
-around2668:
+around2892:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2637
+	JMP      stored2845
 
-around2669:
+around2893:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2637
+	JMP      stored2845
 
-tooMany2611:
+tooMany2819:
 	MOVQ DI, results+24(FP)
 
-over2612:
+over2820:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile2607
-	JMP  done2609
+	JNE  tile2815
+	JMP  done2817
 
-few2608:
+few2816:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -42142,36 +46420,36 @@ few2608:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2673
+	JNE    wide2897
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2674
+	JEQ    skip2898
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2674:
-wide2673:
+skip2898:
+wide2897:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2672
+	JGE  over2896
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2670:
+result2894:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2675
+	JGT  many2899
 
-few2676:
+few2900:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2678
+	JGE       empty2902
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2679
+	JNE       rounded2903
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2681
+	JEQ       none2905
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x01, R8
@@ -42184,9 +46462,9 @@ few2676:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2683
+	JGE       rows2907
 
-row2682:
+row2906:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42222,13 +46500,13 @@ row2682:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2682
+	JLT          row2906
 
-rows2683:
+rows2907:
 	CMPQ R10, SI
-	JGE  rows2685
+	JGE  rows2909
 
-row2684:
+row2908:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42253,7 +46531,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42278,7 +46556,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42303,7 +46581,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42328,7 +46606,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42353,7 +46631,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42378,7 +46656,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42403,7 +46681,7 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2685
+	JGE          rows2909
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -42428,14 +46706,14 @@ row2684:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2684
+	JLT          row2908
 
-rows2685:
-	JMP summed2677
+rows2909:
+	JMP summed2901
 
-none2681:
+none2905:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2686
+	JEQ       zeros2910
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -42444,9 +46722,9 @@ none2681:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2688
+	JGE       rows2912
 
-row2687:
+row2911:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -42469,13 +46747,13 @@ row2687:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2687
+	JLT          row2911
 
-rows2688:
+rows2912:
 	CMPQ R8, SI
-	JGE  rows2690
+	JGE  rows2914
 
-row2689:
+row2913:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42491,7 +46769,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42507,7 +46785,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42523,7 +46801,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42539,7 +46817,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42555,7 +46833,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42571,7 +46849,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42587,7 +46865,7 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2690
+	JGE          rows2914
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42603,12 +46881,12 @@ row2689:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2689
+	JLT          row2913
 
-rows2690:
-	JMP summed2677
+rows2914:
+	JMP summed2901
 
-zeros2686:
+zeros2910:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -42617,9 +46895,9 @@ zeros2686:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2692
+	JGE       rows2916
 
-row2691:
+row2915:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -42652,13 +46930,13 @@ row2691:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2691
+	JLT          row2915
 
-rows2692:
+rows2916:
 	CMPQ R8, SI
-	JGE  rows2694
+	JGE  rows2918
 
-row2693:
+row2917:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42680,7 +46958,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42702,7 +46980,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42724,7 +47002,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42746,7 +47024,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42768,7 +47046,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42790,7 +47068,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42812,7 +47090,7 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2694
+	JGE          rows2918
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -42834,49 +47112,50 @@ row2693:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2693
+	JLT          row2917
 
-rows2694:
-summed2677:
-summed2695:
+rows2918:
+summed2901:
+summed2919:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2698
+	JNE  special2922
 
-final2696:
+final2920:
 	VMOVUPS Z0, K1, (DX)
 
-stored2697:
+stored2921:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2670
-	JMP  over2672
+	JLT  result2894
+	JMP  over2896
 
-many2675:
+many2899:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2671
-	JMP   few2676
+	JEQ   tooMany2895
+	JMP   few2900
 
-rounded2679:
-	TESTQ        $0x00000040, mode+80(FP)
-	JEQ          skip2699
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R10, R13
-	JGE          rows2701
+rounded2903:
+	TESTQ     $0x00000040, mode+80(FP)
+	JEQ       skip2923
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2924
+	MOVQ      BX, R8
+	SUBQ      CX, R8
+	SHRQ      $0x02, R8
+	ADDQ      factors+48(FP), R8
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2926
 
-row2700:
+row2925:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42889,13 +47168,9 @@ row2700:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2702
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none2702:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -42921,27 +47196,23 @@ none2702:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2700
+	JLT          row2925
 
-rows2701:
+rows2926:
 	CMPQ R10, SI
-	JGE  rows2704
+	JGE  rows2928
 
-row2703:
+row2927:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2705
 	VPBROADCASTW (R8), Z1
 	VPSLLD       $0x10, Z1, Z1
 	ADDQ         $0x00000002, R8
-
-none2705:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -42967,34 +47238,211 @@ none2705:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2703
+	JLT          row2927
 
-rows2704:
-	JMP summed2677
+rows2928:
+	JMP summed2901
 
-skip2699:
-	TESTQ        $0x00000080, mode+80(FP)
-	JEQ          skip2706
-	MOVQ         BX, R8
-	SUBQ         CX, R8
-	SHRQ         $0x02, R8
-	ADDQ         factors+48(FP), R8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z1
-	MOVQ         BX, R10
-	MOVQ         known+40(FP), R13
-	SUBQ         $0x00000180, R13
-	CMPQ         R13, SI
-	CMOVQGT      SI, R13
-	VPMOVZXBD    numbers16x32<>+0(SB), Z4
-	VCVTDQ2PS    Z4, Z4
-	CMPQ         R10, R13
-	JGE          rows2708
+none2924:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2929
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R8, R12
+	JGE       rows2931
 
-row2707:
+row2930:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2930
+
+rows2931:
+	CMPQ R8, SI
+	JGE  rows2933
+
+row2932:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z3
+	VBLENDMPS    Z3, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VPSRLD       $0x10, Z3, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z3, Z3
+	VPADDD       Z1, Z3, Z3
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z3, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2932
+
+rows2933:
+	JMP summed2901
+
+zeros2929:
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R8, R12
+	JGE       rows2935
+
+row2934:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2934
+
+rows2935:
+	CMPQ R8, SI
+	JGE  rows2937
+
+row2936:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VCMPPS       $0x03, Z1, Z1, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VPSRLD       $0x10, Z4, Z1
+	VPANDD.BCST  all32_1<>+0(SB), Z1, Z1
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z1, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2936
+
+rows2937:
+	JMP summed2901
+
+skip2923:
+	TESTQ     $0x00000080, mode+80(FP)
+	JEQ       skip2938
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2939
+	MOVQ      BX, R8
+	SUBQ      CX, R8
+	SHRQ      $0x02, R8
+	ADDQ      factors+48(FP), R8
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2941
+
+row2940:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43007,13 +47455,9 @@ row2707:
 	IMULQ        AX, R12
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2709
 	VPBROADCASTW (R8), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R8
-
-none2709:
 	MOVQ         (R10), R14
 	IMULQ        scaleRow+96(FP), R14
 	ADDQ         scale+88(FP), R14
@@ -43032,27 +47476,23 @@ none2709:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2707
+	JLT          row2940
 
-rows2708:
+rows2941:
 	CMPQ R10, SI
-	JGE  rows2711
+	JGE  rows2943
 
-row2710:
+row2942:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2712
 	VPBROADCASTW (R8), Y1
 	VCVTPH2PS    Y1, Z1
 	ADDQ         $0x00000002, R8
-
-none2712:
 	MOVQ         (R10), R12
 	IMULQ        scaleRow+96(FP), R12
 	ADDQ         scale+88(FP), R12
@@ -43071,45 +47511,193 @@ none2712:
 	VPSLLQ       $0x1c, Z2, Z3
 	VPORD        Z3, Z2, Z2
 	VPERMPS      Z5, Z2, Z2
-	VMULPS       Z2, Z1, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2710
+	JLT          row2942
 
-rows2711:
-	JMP summed2677
+rows2943:
+	JMP summed2901
 
-skip2706:
-special2698:
+none2939:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2944
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z2
+	VCVTDQ2PS Z2, Z2
+	CMPQ      R8, R12
+	JGE       rows2946
+
+row2945:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2945
+
+rows2946:
+	CMPQ R8, SI
+	JGE  rows2948
+
+row2947:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	VMOVAPS      Z2, Z3
+	VMULPS       Z1, Z3, Z3
+	VCVTPS2PH    $0x00, Z3, Y1
+	VCVTPH2PS    Y1, Z3
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z4
+	VPORD        Z4, Z1, Z1
+	VPERMPS      Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2947
+
+rows2948:
+	JMP summed2901
+
+zeros2944:
+	MOVQ      BX, R8
+	MOVQ      known+40(FP), R12
+	SUBQ      $0x00000180, R12
+	CMPQ      R12, SI
+	CMOVQGT   SI, R12
+	VPMOVZXBD numbers16x32<>+0(SB), Z3
+	VCVTDQ2PS Z3, Z3
+	CMPQ      R8, R12
+	JGE       rows2950
+
+row2949:
+	MOVQ         384(R8), R11
+	MOVQ         R11, R10
+	IMULQ        scaleRow+96(FP), R10
+	ADDQ         scale+88(FP), R10
+	PREFETCHT0   (R10)
+	MOVQ         R11, R10
+	IMULQ        zeroRow+112(FP), R10
+	ADDQ         zero+104(FP), R10
+	PREFETCHT0   (R10)
+	IMULQ        AX, R11
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R13
+	IMULQ        scaleRow+96(FP), R13
+	ADDQ         scale+88(FP), R13
+	VBROADCASTSS (R13), Z1
+	MOVQ         (R8), R13
+	IMULQ        zeroRow+112(FP), R13
+	ADDQ         zero+104(FP), R13
+	VPBROADCASTD (R13), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	PREFETCHT0   7(R9)(R11*1)
+	ADDQ         $0x08, R8
+	CMPQ         R8, R12
+	JLT          row2949
+
+rows2950:
+	CMPQ R8, SI
+	JGE  rows2952
+
+row2951:
+	MOVQ         (R8), R10
+	IMULQ        AX, R10
+	MOVQ         (R8), R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	VBROADCASTSS (R11), Z1
+	MOVQ         (R8), R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	VPBROADCASTD (R11), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMOVAPS      Z3, Z4
+	VSUBPS       Z2, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y1
+	VCVTPH2PS    Y1, Z4
+	VPMOVZXBQ.Z  (R9)(R10*1), K2, Z1
+	VPSLLQ       $0x1c, Z1, Z2
+	VPORD        Z2, Z1, Z1
+	VPERMPS      Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JLT          row2951
+
+rows2952:
+	JMP summed2901
+
+skip2938:
+special2922:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2713
+	JEQ     narrow2953
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored2697
+	JMP     stored2921
 
-narrow2713:
+narrow2953:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2714
+	JEQ          skip2954
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2715
+	JEQ          empty2955
 	SHRQ         $0x03, R8
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R8, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2715:
-skip2714:
+empty2955:
+skip2954:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip2716
+	JEQ         skip2956
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2717
+	JEQ         skip2957
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2717:
+skip2957:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K3
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K3, Z1
@@ -43118,39 +47706,39 @@ skip2717:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored2697
+	JMP           stored2921
 
-skip2716:
+skip2956:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip2718
+	JEQ         skip2958
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2719
+	JEQ         skip2959
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2719:
+skip2959:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored2697
+	JMP       stored2921
 
-skip2718:
+skip2958:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2720
+	JEQ       skip2960
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2720:
-	JMP final2696
+skip2960:
+	JMP final2920
 
-empty2678:
-	JMP summed2695
+empty2902:
+	JMP summed2919
 
-tooMany2671:
+tooMany2895:
 	MOVQ DI, results+24(FP)
 
-over2672:
-done2609:
-done2113:
+over2896:
+done2817:
+done2305:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

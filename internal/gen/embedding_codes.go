@@ -84,7 +84,7 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 		return
 	}
 	// Of few columns it takes as long to ask whether fused steps take a row as these save.
-	few := s.terms == f16 && !s.isa.masks && (s.group <= 2 || s.group == 4 && !weighted)
+	few := s.terms == f16 && (s.group == 1 || !s.isa.masks && (s.group == 2 || s.group == 4 && !weighted))
 	if s.terms == nil || few {
 		rows()
 		return
@@ -140,8 +140,11 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 	return s.roundTerm(codes)
 }
 
-// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. With
-// masks a loop serves rows without factors, and without zero points, too: rounding takes longer.
+// oneLoop reports whether a loop serves rows without factors and without zero points, too, with masks: of more than a few
+// columns rounding takes longer.
+func (s *rowSum) oneLoop() bool { return s.terms != nil && s.isa.masks && s.group > 2 }
+
+// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
 	others := sumBF16 | sumF16
@@ -158,7 +161,7 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 				if s.group > 2 { // of less the question takes longer
 					s.jumpIfSingle(whole)
 				}
-				if s.isa.masks {
+				if s.oneLoop() {
 					s.addRows(sum, n.to)
 				} else {
 					s.addAll(sum, n.to, summed)

@@ -82,7 +82,7 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			s.loadFactor(factors, operand.Mem{Base: at}, factor)
 			s.c.ADDQ(operand.U32(factors.size), at)
 		}
-		if s.terms != nil && s.isa.masks { // perhaps there are none
+		if s.oneLoop() { // perhaps there are none
 			s.emit(s.ps("VMOVU"), s.one(), factor)
 			load := begin
 			begin = func(at, row reg.GPVirtual) {
