@@ -6641,56 +6641,53 @@ rounded369:
 	JCS   whole370
 
 more392:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows396
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none393
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows397
 
-row395:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other393
-	VMOVD        X10, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other393
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none397
-	VPBROADCASTW (R10), Z8
-	VPSLLD       $0x10, Z8, Z8
-	ADDQ         $0x00000002, R10
-
-none397:
+row396:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z9
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other394
+	VMOVD            X10, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other394
+	VPBROADCASTW     (R10), Z8
+	VPSLLD           $0x10, Z8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -6722,44 +6719,40 @@ none397:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row395
+	JLT              row396
 
-rows396:
+rows397:
 	CMPQ R11, SI
 	JGE  rows399
 
 row398:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other393
-	VMOVD        X10, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other393
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none400
-	VPBROADCASTW (R10), Z8
-	VPSLLD       $0x10, Z8, Z8
-	ADDQ         $0x00000002, R10
-
-none400:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z9
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other394
+	VMOVD            X10, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other394
+	VPBROADCASTW     (R10), Z8
+	VPSLLD           $0x10, Z8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -6790,26 +6783,264 @@ none400:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
 	JLT              row398
 
 rows399:
-done394:
+done395:
+	JMP summed367
+
+none393:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros400
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows404
+
+row403:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	VMOVD            X8, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other401
+	VPMOVSXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row403
+
+rows404:
+	CMPQ R10, SI
+	JGE  rows406
+
+row405:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	VMOVD            X8, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other401
+	VPMOVSXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row405
+
+rows406:
+done402:
+	JMP summed367
+
+zeros400:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows410
+
+row409:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other407
+	VMOVD            X9, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other407
+	VPMOVSXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row409
+
+rows410:
+	CMPQ R10, SI
+	JGE  rows412
+
+row411:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other407
+	VMOVD            X9, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other407
+	VPMOVSXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row411
+
+rows412:
+done408:
 	JMP summed367
 
 skip391:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip401
+	JEQ   skip413
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more402
+	JNE   more414
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more402
+	JNE   more414
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more402
+	JNE   more414
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
@@ -6818,57 +7049,54 @@ skip391:
 	CMPL  R10, $0x4b800000
 	JCS   whole370
 
-more402:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows406
+more414:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none415
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows419
 
-row405:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other403
-	VMOVD        X10, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other403
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none407
-	VPBROADCASTW (R10), Y8
-	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x00000002, R10
-
-none407:
+row418:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z9
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other416
+	VMOVD            X10, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other416
+	VPBROADCASTW     (R10), Y8
+	VCVTPH2PS        Y8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -6900,44 +7128,40 @@ none407:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row405
+	JLT              row418
 
-rows406:
+rows419:
 	CMPQ R11, SI
-	JGE  rows409
+	JGE  rows421
 
-row408:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other403
-	VMOVD        X10, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other403
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none410
-	VPBROADCASTW (R10), Y8
-	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x00000002, R10
-
-none410:
+row420:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z9
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other416
+	VMOVD            X10, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other416
+	VPBROADCASTW     (R10), Y8
+	VCVTPH2PS        Y8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -6968,17 +7192,255 @@ none410:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row408
+	JLT              row420
 
-rows409:
-done404:
+rows421:
+done417:
 	JMP summed367
 
-skip401:
+none415:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros422
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows426
+
+row425:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	VMOVD            X8, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other423
+	VPMOVSXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row425
+
+rows426:
+	CMPQ R10, SI
+	JGE  rows428
+
+row427:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	VMOVD            X8, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other423
+	VPMOVSXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row427
+
+rows428:
+done424:
+	JMP summed367
+
+zeros422:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows432
+
+row431:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other429
+	VMOVD            X9, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other429
+	VPMOVSXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row431
+
+rows432:
+	CMPQ R10, SI
+	JGE  rows434
+
+row433:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other429
+	VMOVD            X9, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other429
+	VPMOVSXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVSXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVSXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row433
+
+rows434:
+done430:
+	JMP summed367
+
+skip413:
 around390:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
@@ -6988,7 +7450,7 @@ around390:
 
 special388:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow411
+	JEQ     narrow435
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -6996,12 +7458,12 @@ special388:
 	VMOVUPS Z3, 192(DX)(BX*4)
 	JMP     stored387
 
-narrow411:
+narrow435:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip412
+	JEQ          skip436
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty413
+	JEQ          empty437
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -7011,12 +7473,12 @@ narrow411:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty413:
-skip412:
+empty437:
+skip436:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip414
+	JEQ       skip438
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip415
+	JEQ       skip439
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -7031,7 +7493,7 @@ skip412:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip415:
+skip439:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -7046,10 +7508,10 @@ skip415:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around417
+	JNE           around441
 	VMOVDQU64     Z8, (DX)
 
-stored416:
+stored440:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -7058,10 +7520,10 @@ stored416:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around419
+	JNE           around443
 	VMOVDQU64     Y8, 64(DX)
 
-stored418:
+stored442:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -7070,18 +7532,18 @@ stored418:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around421
+	JNE           around445
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored420:
+stored444:
 	JMP stored387
 
-skip414:
+skip438:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip422
+	JEQ       skip446
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip423
+	JEQ       skip447
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -7092,33 +7554,33 @@ skip414:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip423:
+skip447:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around425
+	JNE       around449
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored424:
+stored448:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around427
+	JNE       around451
 	VMOVDQU64 Y8, 64(DX)
 
-stored426:
+stored450:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around429
+	JNE       around453
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored428:
+stored452:
 	JMP stored387
 
-skip422:
+skip446:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip430
+	JEQ     skip454
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -7129,7 +7591,7 @@ skip422:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip430:
+skip454:
 	JMP final386
 
 empty368:
@@ -7138,7 +7600,7 @@ empty368:
 	TESTQ     $0x000000c0, mode+80(FP)
 	JNE       summed385
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around432
+	JNE       around456
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -7146,11 +7608,11 @@ empty368:
 	VMOVDQU64 Z0, 192(DX)(BX*4)
 	JMP       stored387
 
-other393:
+other394:
 	CMPQ R11, R14
-	JGE  rows434
+	JGE  rows458
 
-row433:
+row457:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7163,13 +7625,9 @@ row433:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none435
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none435:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -7226,27 +7684,23 @@ none435:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
 	VPADDD       Z9, Z11, Z11
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row433
+	JLT          row457
 
-rows434:
+rows458:
 	CMPQ R11, SI
-	JGE  rows437
+	JGE  rows460
 
-row436:
+row459:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none438
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none438:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -7302,20 +7756,284 @@ none438:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
 	VPADDD       Z9, Z11, Z11
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row436
+	JLT          row459
 
-rows437:
-	JMP done394
+rows460:
+	JMP done395
 
-other403:
+other401:
+	CMPQ R10, R13
+	JGE  rows462
+
+row461:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z8, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row461
+
+rows462:
+	CMPQ R10, SI
+	JGE  rows464
+
+row463:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z8, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row463
+
+rows464:
+	JMP done402
+
+other407:
+	CMPQ R10, R13
+	JGE  rows466
+
+row465:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row465
+
+rows466:
+	CMPQ R10, SI
+	JGE  rows468
+
+row467:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row467
+
+rows468:
+	JMP done408
+
+other416:
 	CMPQ R11, R14
-	JGE  rows440
+	JGE  rows470
 
-row439:
+row469:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7328,13 +8046,9 @@ row439:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none441
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none441:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -7375,27 +8089,23 @@ none441:
 	VMULPS       Z9, Z11, Z11
 	VCVTPS2PH    $0x00, Z11, Y9
 	VCVTPH2PS    Y9, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row439
+	JLT          row469
 
-rows440:
+rows470:
 	CMPQ R11, SI
-	JGE  rows443
+	JGE  rows472
 
-row442:
+row471:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none444
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none444:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -7435,41 +8145,241 @@ none444:
 	VMULPS       Z9, Z11, Z11
 	VCVTPS2PH    $0x00, Z11, Y9
 	VCVTPH2PS    Y9, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row442
+	JLT          row471
 
-rows443:
-	JMP done404
+rows472:
+	JMP done417
 
-around417:
+other423:
+	CMPQ R10, R13
+	JGE  rows474
+
+row473:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y8
+	VCVTPH2PS    Y8, Z9
+	VADDPS       Z9, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row473
+
+rows474:
+	CMPQ R10, SI
+	JGE  rows476
+
+row475:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVSXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y8
+	VCVTPH2PS    Y8, Z9
+	VADDPS       Z9, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row475
+
+rows476:
+	JMP done424
+
+other429:
+	CMPQ R10, R13
+	JGE  rows478
+
+row477:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VADDPS       Z10, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row477
+
+rows478:
+	CMPQ R10, SI
+	JGE  rows480
+
+row479:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVSXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVSXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VADDPS       Z10, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row479
+
+rows480:
+	JMP done430
+
+around441:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored416
+	JMP      stored440
 
-around419:
+around443:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored418
+	JMP      stored442
 
-around421:
+around445:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored420
+	JMP      stored444
 
-around425:
+around449:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored424
+	JMP      stored448
 
-around427:
+around451:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored426
+	JMP      stored450
 
-around429:
+around453:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored428
+	JMP      stored452
 
-around432:
+around456:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -7485,18 +8395,18 @@ over364:
 	ADDQ  $0x00000040, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide445
+	JNE   wide481
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip446
+	JEQ   skip482
 	ADDQ  $-128, to+56(FP)
 
-skip446:
-wide445:
+skip482:
+wide481:
 	JMP next2
 
 narrower361:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower447
+	JLE     narrower483
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -7506,30 +8416,30 @@ narrower361:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over450
+	JGE     over486
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result448:
+result484:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many451
+	JGT  many487
 
-few452:
+few488:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty454
+	JGE    empty490
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded455
+	JNE    rounded491
 
-whole456:
+whole492:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none457
+	JEQ     none493
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -7540,9 +8450,9 @@ whole456:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows459
+	JGE     rows495
 
-row458:
+row494:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -7588,13 +8498,13 @@ row458:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row458
+	JLT          row494
 
-rows459:
+rows495:
 	CMPQ R11, SI
-	JGE  rows461
+	JGE  rows497
 
-row460:
+row496:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -7628,23 +8538,23 @@ row460:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row460
+	JLT          row496
 
-rows461:
-	JMP summed453
+rows497:
+	JMP summed489
 
-none457:
+none493:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros462
+	JEQ     zeros498
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows464
+	JGE     rows500
 
-row463:
+row499:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7673,13 +8583,13 @@ row463:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row463
+	JLT          row499
 
-rows464:
+rows500:
 	CMPQ R10, SI
-	JGE  rows466
+	JGE  rows502
 
-row465:
+row501:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7700,21 +8610,21 @@ row465:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row465
+	JLT          row501
 
-rows466:
-	JMP summed453
+rows502:
+	JMP summed489
 
-zeros462:
+zeros498:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows468
+	JGE     rows504
 
-row467:
+row503:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -7755,13 +8665,13 @@ row467:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row467
+	JLT          row503
 
-rows468:
+rows504:
 	CMPQ R10, SI
-	JGE  rows470
+	JGE  rows506
 
-row469:
+row505:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -7790,105 +8700,102 @@ row469:
 	VADDPS       Z5, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row469
+	JLT          row505
 
-rows470:
-summed453:
-summed471:
+rows506:
+summed489:
+summed507:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special474
+	JNE  special510
 
-final472:
+final508:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around476
+	JNE       around512
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored475:
-stored473:
+stored511:
+stored509:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result448
-	JMP  over450
+	JLT  result484
+	JMP  over486
 
-many451:
+many487:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany449
-	JMP   few452
+	JEQ   tooMany485
+	JMP   few488
 
-rounded455:
+rounded491:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip477
+	JEQ   skip513
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more478
+	JNE   more514
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more478
+	JNE   more514
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more478
+	JNE   more514
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole456
+	JCS   whole492
 
-more478:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows482
+more514:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none515
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows519
 
-row481:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z4
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other479
-	VMOVD        X5, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other479
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none483
-	VPBROADCASTW (R10), Z3
-	VPSLLD       $0x10, Z3, Z3
-	ADDQ         $0x00000002, R10
-
-none483:
+row518:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z4
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other516
+	VMOVD            X5, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other516
+	VPBROADCASTW     (R10), Z3
+	VPSLLD           $0x10, Z3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -7912,44 +8819,40 @@ none483:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row481
+	JLT              row518
 
-rows482:
+rows519:
 	CMPQ R11, SI
-	JGE  rows485
+	JGE  rows521
 
-row484:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z4
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other479
-	VMOVD        X5, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other479
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none486
-	VPBROADCASTW (R10), Z3
-	VPSLLD       $0x10, Z3, Z3
-	ADDQ         $0x00000002, R10
-
-none486:
+row520:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z4
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other516
+	VMOVD            X5, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other516
+	VPBROADCASTW     (R10), Z3
+	VPSLLD           $0x10, Z3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -7972,85 +8875,294 @@ none486:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row484
+	JLT              row520
 
-rows485:
-done480:
-	JMP summed453
+rows521:
+done517:
+	JMP summed489
 
-skip477:
+none515:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros522
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows526
+
+row525:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	VMOVD            X3, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other523
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row525
+
+rows526:
+	CMPQ R10, SI
+	JGE  rows528
+
+row527:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	VMOVD            X3, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other523
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row527
+
+rows528:
+done524:
+	JMP summed489
+
+zeros522:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows532
+
+row531:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other529
+	VMOVD            X4, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other529
+	VPMOVSXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row531
+
+rows532:
+	CMPQ R10, SI
+	JGE  rows534
+
+row533:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other529
+	VMOVD            X4, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other529
+	VPMOVSXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row533
+
+rows534:
+done530:
+	JMP summed489
+
+skip513:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip487
+	JEQ   skip535
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more488
+	JNE   more536
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more488
+	JNE   more536
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more488
+	JNE   more536
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole456
+	JCS   whole492
 
-more488:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows492
+more536:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none537
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows541
 
-row491:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z4
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other489
-	VMOVD        X5, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other489
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none493
-	VPBROADCASTW (R10), Y3
-	VCVTPH2PS    Y3, Z3
-	ADDQ         $0x00000002, R10
-
-none493:
+row540:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z4
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other538
+	VMOVD            X5, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other538
+	VPBROADCASTW     (R10), Y3
+	VCVTPH2PS        Y3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -8074,44 +9186,40 @@ none493:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row491
+	JLT              row540
 
-rows492:
+rows541:
 	CMPQ R11, SI
-	JGE  rows495
+	JGE  rows543
 
-row494:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z4
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other489
-	VMOVD        X5, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other489
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none496
-	VPBROADCASTW (R10), Y3
-	VCVTPH2PS    Y3, Z3
-	ADDQ         $0x00000002, R10
-
-none496:
+row542:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z4
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other538
+	VMOVD            X5, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other538
+	VPBROADCASTW     (R10), Y3
+	VCVTPH2PS        Y3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVSXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -8134,38 +9242,250 @@ none496:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row494
+	JLT              row542
 
-rows495:
-done490:
-	JMP summed453
+rows543:
+done539:
+	JMP summed489
 
-skip487:
-around476:
+none537:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros544
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows548
+
+row547:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	VMOVD            X3, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other545
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row547
+
+rows548:
+	CMPQ R10, SI
+	JGE  rows550
+
+row549:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	VMOVD            X3, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other545
+	VPMOVSXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row549
+
+rows550:
+done546:
+	JMP summed489
+
+zeros544:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows554
+
+row553:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other551
+	VMOVD            X4, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other551
+	VPMOVSXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVSXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row553
+
+rows554:
+	CMPQ R10, SI
+	JGE  rows556
+
+row555:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other551
+	VMOVD            X4, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other551
+	VPMOVSXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	VPMOVSXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVSXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row555
+
+rows556:
+done552:
+	JMP summed489
+
+skip535:
+around512:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored475
+	JMP      stored511
 
-special474:
+special510:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow497
+	JEQ     narrow557
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored473
+	JMP     stored509
 
-narrow497:
+narrow557:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip498
+	JEQ          skip558
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty499
+	JEQ          empty559
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -8174,12 +9494,12 @@ narrow497:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty499:
-skip498:
+empty559:
+skip558:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip500
+	JEQ       skip560
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip501
+	JEQ       skip561
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -8191,7 +9511,7 @@ skip498:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip501:
+skip561:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -8206,10 +9526,10 @@ skip501:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around503
+	JNE           around563
 	VMOVDQU64     Z3, (DX)
 
-stored502:
+stored562:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -8218,18 +9538,18 @@ stored502:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around505
+	JNE           around565
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored504:
-	JMP stored473
+stored564:
+	JMP stored509
 
-skip500:
+skip560:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip506
+	JEQ       skip566
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip507
+	JEQ       skip567
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -8238,27 +9558,27 @@ skip500:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip507:
+skip567:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around509
+	JNE       around569
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored508:
+stored568:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around511
+	JNE       around571
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored510:
-	JMP stored473
+stored570:
+	JMP stored509
 
-skip506:
+skip566:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip512
+	JEQ     skip572
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -8267,35 +9587,35 @@ skip506:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip512:
-	JMP final472
+skip572:
+	JMP final508
 
-empty454:
+empty490:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed471
+	JNE       summed507
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow513
+	JNE       narrow573
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around514
+	JNE       around574
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored473
+	JMP       stored509
 
-narrow513:
+narrow573:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around515
+	JNE       around575
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored473
+	JMP       stored509
 
-other479:
+other516:
 	CMPQ R11, R14
-	JGE  rows517
+	JGE  rows577
 
-row516:
+row576:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8308,13 +9628,9 @@ row516:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none518
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none518:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -8360,27 +9676,23 @@ none518:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
 	VPADDD       Z4, Z6, Z6
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row516
+	JLT          row576
 
-rows517:
+rows577:
 	CMPQ R11, SI
-	JGE  rows520
+	JGE  rows579
 
-row519:
+row578:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none521
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none521:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -8425,20 +9737,246 @@ none521:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
 	VPADDD       Z4, Z6, Z6
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row519
+	JLT          row578
 
-rows520:
-	JMP done480
+rows579:
+	JMP done517
 
-other489:
+other523:
+	CMPQ R10, R13
+	JGE  rows581
+
+row580:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z3, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row580
+
+rows581:
+	CMPQ R10, SI
+	JGE  rows583
+
+row582:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z3, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row582
+
+rows583:
+	JMP done524
+
+other529:
+	CMPQ R10, R13
+	JGE  rows585
+
+row584:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row584
+
+rows585:
+	CMPQ R10, SI
+	JGE  rows587
+
+row586:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row586
+
+rows587:
+	JMP done530
+
+other538:
 	CMPQ R11, R14
-	JGE  rows523
+	JGE  rows589
 
-row522:
+row588:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8451,13 +9989,9 @@ row522:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none524
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none524:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -8490,27 +10024,23 @@ none524:
 	VMULPS       Z4, Z6, Z6
 	VCVTPS2PH    $0x00, Z6, Y4
 	VCVTPH2PS    Y4, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row522
+	JLT          row588
 
-rows523:
+rows589:
 	CMPQ R11, SI
-	JGE  rows526
+	JGE  rows591
 
-row525:
+row590:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none527
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none527:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -8542,52 +10072,226 @@ none527:
 	VMULPS       Z4, Z6, Z6
 	VCVTPS2PH    $0x00, Z6, Y4
 	VCVTPH2PS    Y4, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row525
+	JLT          row590
 
-rows526:
-	JMP done490
+rows591:
+	JMP done539
 
-around503:
+other545:
+	CMPQ R10, R13
+	JGE  rows593
+
+row592:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y3
+	VCVTPH2PS    Y3, Z4
+	VADDPS       Z4, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row592
+
+rows593:
+	CMPQ R10, SI
+	JGE  rows595
+
+row594:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VPMOVSXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y3
+	VCVTPH2PS    Y3, Z4
+	VADDPS       Z4, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row594
+
+rows595:
+	JMP done546
+
+other551:
+	CMPQ R10, R13
+	JGE  rows597
+
+row596:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row596
+
+rows597:
+	CMPQ R10, SI
+	JGE  rows599
+
+row598:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVSXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVSXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVSXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VADDPS       Z5, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row598
+
+rows599:
+	JMP done552
+
+around563:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored502
+	JMP      stored562
 
-around505:
+around565:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored504
+	JMP      stored564
 
-around509:
+around569:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored508
+	JMP      stored568
 
-around511:
+around571:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored510
+	JMP      stored570
 
-around514:
+around574:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored473
+	JMP      stored509
 
-around515:
+around575:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored473
+	JMP      stored509
 
-tooMany449:
+tooMany485:
 	MOVQ DI, results+24(FP)
 
-over450:
+over486:
 	JMP done1
 
-narrower447:
+narrower483:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower528
+	JLE     narrower600
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -8597,27 +10301,27 @@ narrower447:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over531
+	JGE     over603
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result529:
+result601:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many532
+	JGT  many604
 
-few533:
+few605:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty535
+	JGE     empty607
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded536
+	JNE     rounded608
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none538
+	JEQ     none610
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -8628,9 +10332,9 @@ few533:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows540
+	JGE     rows612
 
-row539:
+row611:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -8670,13 +10374,13 @@ row539:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row539
+	JLT          row611
 
-rows540:
+rows612:
 	CMPQ R11, SI
-	JGE  rows542
+	JGE  rows614
 
-row541:
+row613:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -8704,7 +10408,7 @@ row541:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows542
+	JGE          rows614
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -8732,7 +10436,7 @@ row541:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows542
+	JGE          rows614
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -8760,7 +10464,7 @@ row541:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows542
+	JGE          rows614
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -8788,23 +10492,23 @@ row541:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row541
+	JLT          row613
 
-rows542:
-	JMP summed534
+rows614:
+	JMP summed606
 
-none538:
+none610:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros543
+	JEQ     zeros615
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows545
+	JGE     rows617
 
-row544:
+row616:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8829,13 +10533,13 @@ row544:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row544
+	JLT          row616
 
-rows545:
+rows617:
 	CMPQ R10, SI
-	JGE  rows547
+	JGE  rows619
 
-row546:
+row618:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8852,7 +10556,7 @@ row546:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows547
+	JGE          rows619
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8869,7 +10573,7 @@ row546:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows547
+	JGE          rows619
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8886,7 +10590,7 @@ row546:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows547
+	JGE          rows619
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8903,21 +10607,21 @@ row546:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row546
+	JLT          row618
 
-rows547:
-	JMP summed534
+rows619:
+	JMP summed606
 
-zeros543:
+zeros615:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows549
+	JGE     rows621
 
-row548:
+row620:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -8953,13 +10657,13 @@ row548:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row548
+	JLT          row620
 
-rows549:
+rows621:
 	CMPQ R10, SI
-	JGE  rows551
+	JGE  rows623
 
-row550:
+row622:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -8983,7 +10687,7 @@ row550:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows551
+	JGE          rows623
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9007,7 +10711,7 @@ row550:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows551
+	JGE          rows623
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9031,7 +10735,7 @@ row550:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows551
+	JGE          rows623
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -9055,40 +10759,40 @@ row550:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row550
+	JLT          row622
 
-rows551:
-summed534:
-summed552:
+rows623:
+summed606:
+summed624:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special555
+	JNE  special627
 
-final553:
+final625:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around557
+	JNE       around629
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored556:
-stored554:
+stored628:
+stored626:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result529
-	JMP  over531
+	JLT  result601
+	JMP  over603
 
-many532:
+many604:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany530
-	JMP   few533
+	JEQ   tooMany602
+	JMP   few605
 
-rounded536:
+rounded608:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip558
+	JEQ     skip630
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none559
+	JEQ     none631
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -9099,9 +10803,9 @@ rounded536:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows563
+	JGE     rows635
 
-row562:
+row634:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -9126,11 +10830,11 @@ row562:
 	VMOVD            X3, R15
 	SUBL             $0x00800000, R15
 	CMPL             R15, $0x6e000000
-	JCC              other560
+	JCC              other632
 	VMOVD            X4, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x8e000000
-	JCC              other560
+	JCC              other632
 	VPBROADCASTW     (R10), Z2
 	VPSLLD           $0x10, Z2, Z2
 	ADDQ             $0x00000002, R10
@@ -9154,13 +10858,13 @@ row562:
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row562
+	JLT              row634
 
-rows563:
+rows635:
 	CMPQ R11, SI
-	JGE  rows565
+	JGE  rows637
 
-row564:
+row636:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -9175,11 +10879,11 @@ row564:
 	VMOVD            X3, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other560
+	JCC              other632
 	VMOVD            X4, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other560
+	JCC              other632
 	VPBROADCASTW     (R10), Z2
 	VPSLLD           $0x10, Z2, Z2
 	ADDQ             $0x00000002, R10
@@ -9201,24 +10905,24 @@ row564:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row564
+	JLT              row636
 
-rows565:
-done561:
-	JMP summed534
+rows637:
+done633:
+	JMP summed606
 
-none559:
+none631:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros566
+	JEQ     zeros638
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows570
+	JGE     rows642
 
-row569:
+row641:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -9234,7 +10938,7 @@ row569:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other567
+	JCC              other639
 	VPMOVSXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -9251,13 +10955,13 @@ row569:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row569
+	JLT              row641
 
-rows570:
+rows642:
 	CMPQ R10, SI
-	JGE  rows572
+	JGE  rows644
 
-row571:
+row643:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -9267,7 +10971,7 @@ row571:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other567
+	JCC              other639
 	VPMOVSXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -9282,22 +10986,22 @@ row571:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row571
+	JLT              row643
 
-rows572:
-done568:
-	JMP summed534
+rows644:
+done640:
+	JMP summed606
 
-zeros566:
+zeros638:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows576
+	JGE     rows648
 
-row575:
+row647:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -9322,11 +11026,11 @@ row575:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other573
+	JCC              other645
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other573
+	JCC              other645
 	VPMOVSXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -9345,13 +11049,13 @@ row575:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row575
+	JLT              row647
 
-rows576:
+rows648:
 	CMPQ R10, SI
-	JGE  rows578
+	JGE  rows650
 
-row577:
+row649:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -9366,11 +11070,11 @@ row577:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other573
+	JCC              other645
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other573
+	JCC              other645
 	VPMOVSXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -9387,17 +11091,17 @@ row577:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row577
+	JLT              row649
 
-rows578:
-done574:
-	JMP summed534
+rows650:
+done646:
+	JMP summed606
 
-skip558:
+skip630:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip579
+	JEQ     skip651
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none580
+	JEQ     none652
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -9408,9 +11112,9 @@ skip558:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows584
+	JGE     rows656
 
-row583:
+row655:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -9435,11 +11139,11 @@ row583:
 	VMOVD            X3, R15
 	SUBL             $0x38800000, R15
 	CMPL             R15, $0x0a000000
-	JCC              other581
+	JCC              other653
 	VMOVD            X4, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x88000000
-	JCC              other581
+	JCC              other653
 	VPBROADCASTW     (R10), Y2
 	VCVTPH2PS        Y2, Z2
 	ADDQ             $0x00000002, R10
@@ -9463,13 +11167,13 @@ row583:
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row583
+	JLT              row655
 
-rows584:
+rows656:
 	CMPQ R11, SI
-	JGE  rows586
+	JGE  rows658
 
-row585:
+row657:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -9484,11 +11188,11 @@ row585:
 	VMOVD            X3, R13
 	SUBL             $0x38800000, R13
 	CMPL             R13, $0x0a000000
-	JCC              other581
+	JCC              other653
 	VMOVD            X4, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x88000000
-	JCC              other581
+	JCC              other653
 	VPBROADCASTW     (R10), Y2
 	VCVTPH2PS        Y2, Z2
 	ADDQ             $0x00000002, R10
@@ -9510,24 +11214,24 @@ row585:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row585
+	JLT              row657
 
-rows586:
-done582:
-	JMP summed534
+rows658:
+done654:
+	JMP summed606
 
-none580:
+none652:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros587
+	JEQ     zeros659
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows591
+	JGE     rows663
 
-row590:
+row662:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -9543,7 +11247,7 @@ row590:
 	VMOVD            X2, R14
 	SUBL             $0x38800000, R14
 	CMPL             R14, $0x0a000000
-	JCC              other588
+	JCC              other660
 	VPMOVSXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -9560,13 +11264,13 @@ row590:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row590
+	JLT              row662
 
-rows591:
+rows663:
 	CMPQ R10, SI
-	JGE  rows593
+	JGE  rows665
 
-row592:
+row664:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -9576,7 +11280,7 @@ row592:
 	VMOVD            X2, R12
 	SUBL             $0x38800000, R12
 	CMPL             R12, $0x0a000000
-	JCC              other588
+	JCC              other660
 	VPMOVSXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -9591,22 +11295,22 @@ row592:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row592
+	JLT              row664
 
-rows593:
-done589:
-	JMP summed534
+rows665:
+done661:
+	JMP summed606
 
-zeros587:
+zeros659:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows597
+	JGE     rows669
 
-row596:
+row668:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -9631,11 +11335,11 @@ row596:
 	VMOVD            X2, R14
 	SUBL             $0x38800000, R14
 	CMPL             R14, $0x0a000000
-	JCC              other594
+	JCC              other666
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x88000000
-	JCC              other594
+	JCC              other666
 	VPMOVSXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -9654,13 +11358,13 @@ row596:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row596
+	JLT              row668
 
-rows597:
+rows669:
 	CMPQ R10, SI
-	JGE  rows599
+	JGE  rows671
 
-row598:
+row670:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -9675,11 +11379,11 @@ row598:
 	VMOVD            X2, R12
 	SUBL             $0x38800000, R12
 	CMPL             R12, $0x0a000000
-	JCC              other594
+	JCC              other666
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x88000000
-	JCC              other594
+	JCC              other666
 	VPMOVSXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -9696,32 +11400,32 @@ row598:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row598
+	JLT              row670
 
-rows599:
-done595:
-	JMP summed534
+rows671:
+done667:
+	JMP summed606
 
-skip579:
-around557:
+skip651:
+around629:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored556
+	JMP      stored628
 
-special555:
+special627:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow600
+	JEQ     narrow672
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored554
+	JMP     stored626
 
-narrow600:
+narrow672:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip601
+	JEQ          skip673
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty602
+	JEQ          empty674
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -9729,12 +11433,12 @@ narrow600:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty602:
-skip601:
+empty674:
+skip673:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip603
+	JEQ       skip675
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip604
+	JEQ       skip676
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -9743,7 +11447,7 @@ skip601:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip604:
+skip676:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -9752,10 +11456,10 @@ skip604:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around606
+	JNE           around678
 	VMOVDQU64     Y2, (DX)
 
-stored605:
+stored677:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -9764,69 +11468,69 @@ stored605:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around608
+	JNE           around680
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored607:
-	JMP stored554
+stored679:
+	JMP stored626
 
-skip603:
+skip675:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip609
+	JEQ       skip681
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip610
+	JEQ       skip682
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip610:
+skip682:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around612
+	JNE       around684
 	VMOVDQU64 Y2, (DX)
 
-stored611:
+stored683:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around614
+	JNE       around686
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored613:
-	JMP stored554
+stored685:
+	JMP stored626
 
-skip609:
+skip681:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip615
+	JEQ     skip687
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip615:
-	JMP final553
+skip687:
+	JMP final625
 
-empty535:
+empty607:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed552
+	JNE       summed624
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed552
+	JNE       summed624
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around617
+	JNE       around689
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored554
+	JMP       stored626
 
-other560:
+other632:
 	CMPQ R11, R14
-	JGE  rows619
+	JGE  rows691
 
-row618:
+row690:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -9881,13 +11585,13 @@ row618:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row618
+	JLT          row690
 
-rows619:
+rows691:
 	CMPQ R11, SI
-	JGE  rows621
+	JGE  rows693
 
-row620:
+row692:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z2
@@ -9930,16 +11634,16 @@ row620:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row620
+	JLT          row692
 
-rows621:
-	JMP done561
+rows693:
+	JMP done633
 
-other567:
+other639:
 	CMPQ R10, R13
-	JGE  rows623
+	JGE  rows695
 
-row622:
+row694:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -9978,13 +11682,13 @@ row622:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row622
+	JLT          row694
 
-rows623:
+rows695:
 	CMPQ R10, SI
-	JGE  rows625
+	JGE  rows697
 
-row624:
+row696:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10015,16 +11719,16 @@ row624:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row624
+	JLT          row696
 
-rows625:
-	JMP done568
+rows697:
+	JMP done640
 
-other573:
+other645:
 	CMPQ R10, R13
-	JGE  rows627
+	JGE  rows699
 
-row626:
+row698:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10074,13 +11778,13 @@ row626:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row626
+	JLT          row698
 
-rows627:
+rows699:
 	CMPQ R10, SI
-	JGE  rows629
+	JGE  rows701
 
-row628:
+row700:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10118,16 +11822,16 @@ row628:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row628
+	JLT          row700
 
-rows629:
-	JMP done574
+rows701:
+	JMP done646
 
-other581:
+other653:
 	CMPQ R11, R14
-	JGE  rows631
+	JGE  rows703
 
-row630:
+row702:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10172,13 +11876,13 @@ row630:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row630
+	JLT          row702
 
-rows631:
+rows703:
 	CMPQ R11, SI
-	JGE  rows633
+	JGE  rows705
 
-row632:
+row704:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -10211,16 +11915,16 @@ row632:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row632
+	JLT          row704
 
-rows633:
-	JMP done582
+rows705:
+	JMP done654
 
-other588:
+other660:
 	CMPQ R10, R13
-	JGE  rows635
+	JGE  rows707
 
-row634:
+row706:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10249,13 +11953,13 @@ row634:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row634
+	JLT          row706
 
-rows635:
+rows707:
 	CMPQ R10, SI
-	JGE  rows637
+	JGE  rows709
 
-row636:
+row708:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10276,16 +11980,16 @@ row636:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row636
+	JLT          row708
 
-rows637:
-	JMP done589
+rows709:
+	JMP done661
 
-other594:
+other666:
 	CMPQ R10, R13
-	JGE  rows639
+	JGE  rows711
 
-row638:
+row710:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10325,13 +12029,13 @@ row638:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row638
+	JLT          row710
 
-rows639:
+rows711:
 	CMPQ R10, SI
-	JGE  rows641
+	JGE  rows713
 
-row640:
+row712:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10359,80 +12063,80 @@ row640:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row640
+	JLT          row712
 
-rows641:
-	JMP done595
+rows713:
+	JMP done667
 
-around606:
+around678:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored605
+	JMP      stored677
 
-around608:
+around680:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored607
+	JMP      stored679
 
-around612:
+around684:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored611
+	JMP      stored683
 
-around614:
+around686:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored613
+	JMP      stored685
 
-around617:
+around689:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored554
+	JMP      stored626
 
-tooMany530:
+tooMany602:
 	MOVQ DI, results+24(FP)
 
-over531:
+over603:
 	JMP done1
 
-narrower528:
+narrower600:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few644
+	JLT  few716
 
-tile643:
+tile715:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide649
+	JNE    wide721
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip650
+	JEQ    skip722
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip650:
-wide649:
+skip722:
+wide721:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over648
+	JGE  over720
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result646:
+result718:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many651
+	JGT  many723
 
-few652:
+few724:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty654
+	JGE     empty726
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded655
+	JNE     rounded727
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none657
+	JEQ     none729
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -10443,9 +12147,9 @@ few652:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows659
+	JGE     rows731
 
-row658:
+row730:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -10478,13 +12182,13 @@ row658:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row658
+	JLT          row730
 
-rows659:
+rows731:
 	CMPQ R11, SI
-	JGE  rows661
+	JGE  rows733
 
-row660:
+row732:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10506,7 +12210,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10528,7 +12232,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10550,7 +12254,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10572,7 +12276,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10594,7 +12298,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10616,7 +12320,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10638,7 +12342,7 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows661
+	JGE          rows733
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -10660,23 +12364,23 @@ row660:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row660
+	JLT          row732
 
-rows661:
-	JMP summed653
+rows733:
+	JMP summed725
 
-none657:
+none729:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros662
+	JEQ     zeros734
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows664
+	JGE     rows736
 
-row663:
+row735:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10696,13 +12400,13 @@ row663:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row663
+	JLT          row735
 
-rows664:
+rows736:
 	CMPQ R10, SI
-	JGE  rows666
+	JGE  rows738
 
-row665:
+row737:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10715,7 +12419,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10728,7 +12432,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10741,7 +12445,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10754,7 +12458,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10767,7 +12471,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10780,7 +12484,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10793,7 +12497,7 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows666
+	JGE          rows738
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10806,21 +12510,21 @@ row665:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row665
+	JLT          row737
 
-rows666:
-	JMP summed653
+rows738:
+	JMP summed725
 
-zeros662:
+zeros734:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows668
+	JGE     rows740
 
-row667:
+row739:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -10850,13 +12554,13 @@ row667:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row667
+	JLT          row739
 
-rows668:
+rows740:
 	CMPQ R10, SI
-	JGE  rows670
+	JGE  rows742
 
-row669:
+row741:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10875,7 +12579,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10894,7 +12598,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10913,7 +12617,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10932,7 +12636,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10951,7 +12655,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10970,7 +12674,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -10989,7 +12693,7 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows670
+	JGE          rows742
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11008,38 +12712,38 @@ row669:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row669
+	JLT          row741
 
-rows670:
-summed653:
-summed671:
+rows742:
+summed725:
+summed743:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special674
+	JNE  special746
 
-final672:
+final744:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around676
+	JNE       around748
 	VMOVDQU64 Z0, (DX)
 
-stored675:
-stored673:
+stored747:
+stored745:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result646
-	JMP  over648
+	JLT  result718
+	JMP  over720
 
-many651:
+many723:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany647
-	JMP   few652
+	JEQ   tooMany719
+	JMP   few724
 
-rounded655:
+rounded727:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip677
+	JEQ     skip749
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none678
+	JEQ     none750
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11050,9 +12754,9 @@ rounded655:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows682
+	JGE     rows754
 
-row681:
+row753:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -11077,11 +12781,11 @@ row681:
 	VMOVD            X2, R15
 	SUBL             $0x00800000, R15
 	CMPL             R15, $0x6e000000
-	JCC              other679
+	JCC              other751
 	VMOVD            X3, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x8e000000
-	JCC              other679
+	JCC              other751
 	VPBROADCASTW     (R10), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R10
@@ -11096,13 +12800,13 @@ row681:
 	PREFETCHT0       15(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row681
+	JLT              row753
 
-rows682:
+rows754:
 	CMPQ R11, SI
-	JGE  rows684
+	JGE  rows756
 
-row683:
+row755:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -11117,11 +12821,11 @@ row683:
 	VMOVD            X2, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other679
+	JCC              other751
 	VMOVD            X3, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other679
+	JCC              other751
 	VPBROADCASTW     (R10), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R10
@@ -11135,24 +12839,24 @@ row683:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row683
+	JLT              row755
 
-rows684:
-done680:
-	JMP summed653
+rows756:
+done752:
+	JMP summed725
 
-none678:
+none750:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros685
+	JEQ     zeros757
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows689
+	JGE     rows761
 
-row688:
+row760:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -11168,7 +12872,7 @@ row688:
 	VMOVD            X1, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other686
+	JCC              other758
 	VPMOVSXBD        (R9)(R11*1), Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -11178,13 +12882,13 @@ row688:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row688
+	JLT              row760
 
-rows689:
+rows761:
 	CMPQ R10, SI
-	JGE  rows691
+	JGE  rows763
 
-row690:
+row762:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -11194,7 +12898,7 @@ row690:
 	VMOVD            X1, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other686
+	JCC              other758
 	VPMOVSXBD        (R9)(R11*1), Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -11203,22 +12907,22 @@ row690:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row690
+	JLT              row762
 
-rows691:
-done687:
-	JMP summed653
+rows763:
+done759:
+	JMP summed725
 
-zeros685:
+zeros757:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows695
+	JGE     rows767
 
-row694:
+row766:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -11243,11 +12947,11 @@ row694:
 	VMOVD            X1, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other692
+	JCC              other764
 	VMOVD            X2, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other692
+	JCC              other764
 	VPMOVSXBD        (R9)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -11258,13 +12962,13 @@ row694:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row694
+	JLT              row766
 
-rows695:
+rows767:
 	CMPQ R10, SI
-	JGE  rows697
+	JGE  rows769
 
-row696:
+row768:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -11279,11 +12983,11 @@ row696:
 	VMOVD            X1, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other692
+	JCC              other764
 	VMOVD            X2, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other692
+	JCC              other764
 	VPMOVSXBD        (R9)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -11293,17 +12997,17 @@ row696:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row696
+	JLT              row768
 
-rows697:
-done693:
-	JMP summed653
+rows769:
+done765:
+	JMP summed725
 
-skip677:
+skip749:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip698
+	JEQ     skip770
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none699
+	JEQ     none771
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -11314,9 +13018,9 @@ skip677:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows701
+	JGE     rows773
 
-row700:
+row772:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -11352,13 +13056,13 @@ row700:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row700
+	JLT          row772
 
-rows701:
+rows773:
 	CMPQ R11, SI
-	JGE  rows703
+	JGE  rows775
 
-row702:
+row774:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -11383,23 +13087,23 @@ row702:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row702
+	JLT          row774
 
-rows703:
-	JMP summed653
+rows775:
+	JMP summed725
 
-none699:
+none771:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros704
+	JEQ     zeros776
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows706
+	JGE     rows778
 
-row705:
+row777:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11421,13 +13125,13 @@ row705:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row705
+	JLT          row777
 
-rows706:
+rows778:
 	CMPQ R10, SI
-	JGE  rows708
+	JGE  rows780
 
-row707:
+row779:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11442,21 +13146,21 @@ row707:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row707
+	JLT          row779
 
-rows708:
-	JMP summed653
+rows780:
+	JMP summed725
 
-zeros704:
+zeros776:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows710
+	JGE     rows782
 
-row709:
+row781:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11488,13 +13192,13 @@ row709:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row709
+	JLT          row781
 
-rows710:
+rows782:
 	CMPQ R10, SI
-	JGE  rows712
+	JGE  rows784
 
-row711:
+row783:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11515,45 +13219,45 @@ row711:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row711
+	JLT          row783
 
-rows712:
-	JMP summed653
+rows784:
+	JMP summed725
 
-skip698:
-around676:
+skip770:
+around748:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored675
+	JMP      stored747
 
-special674:
+special746:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow713
+	JEQ     narrow785
 	VMOVUPS Z0, (DX)
-	JMP     stored673
+	JMP     stored745
 
-narrow713:
+narrow785:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip714
+	JEQ          skip786
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty715
+	JEQ          empty787
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty715:
-skip714:
+empty787:
+skip786:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip716
+	JEQ       skip788
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip717
+	JEQ       skip789
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip717:
+skip789:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -11562,59 +13266,59 @@ skip717:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around719
+	JNE           around791
 	VMOVDQU64     Y1, (DX)
 
-stored718:
-	JMP stored673
+stored790:
+	JMP stored745
 
-skip716:
+skip788:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip720
+	JEQ       skip792
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip721
+	JEQ       skip793
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip721:
+skip793:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around723
+	JNE       around795
 	VMOVDQU64 Y1, (DX)
 
-stored722:
-	JMP stored673
+stored794:
+	JMP stored745
 
-skip720:
+skip792:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip724
+	JEQ     skip796
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip724:
-	JMP final672
+skip796:
+	JMP final744
 
-empty654:
+empty726:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed671
+	JNE       summed743
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow725
+	JNE       narrow797
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around726
+	JNE       around798
 	VMOVDQU64 Z0, (DX)
-	JMP       stored673
+	JMP       stored745
 
-narrow725:
+narrow797:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around727
+	JNE       around799
 	VMOVDQU64 Y0, (DX)
-	JMP       stored673
+	JMP       stored745
 
-other679:
+other751:
 	CMPQ R11, R14
-	JGE  rows729
+	JGE  rows801
 
-row728:
+row800:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -11657,13 +13361,13 @@ row728:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row728
+	JLT          row800
 
-rows729:
+rows801:
 	CMPQ R11, SI
-	JGE  rows731
+	JGE  rows803
 
-row730:
+row802:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z1
@@ -11695,16 +13399,16 @@ row730:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row730
+	JLT          row802
 
-rows731:
-	JMP done680
+rows803:
+	JMP done752
 
-other686:
+other758:
 	CMPQ R10, R13
-	JGE  rows733
+	JGE  rows805
 
-row732:
+row804:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11733,13 +13437,13 @@ row732:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row732
+	JLT          row804
 
-rows733:
+rows805:
 	CMPQ R10, SI
-	JGE  rows735
+	JGE  rows807
 
-row734:
+row806:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11761,16 +13465,16 @@ row734:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row734
+	JLT          row806
 
-rows735:
-	JMP done687
+rows807:
+	JMP done759
 
-other692:
+other764:
 	CMPQ R10, R13
-	JGE  rows737
+	JGE  rows809
 
-row736:
+row808:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11809,13 +13513,13 @@ row736:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row736
+	JLT          row808
 
-rows737:
+rows809:
 	CMPQ R10, SI
-	JGE  rows739
+	JGE  rows811
 
-row738:
+row810:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -11843,38 +13547,38 @@ row738:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row738
+	JLT          row810
 
-rows739:
-	JMP done693
+rows811:
+	JMP done765
 
-around719:
+around791:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored718
+	JMP      stored790
 
-around723:
+around795:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored722
+	JMP      stored794
 
-around726:
+around798:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored673
+	JMP      stored745
 
-around727:
+around799:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored673
+	JMP      stored745
 
-tooMany647:
+tooMany719:
 	MOVQ DI, results+24(FP)
 
-over648:
+over720:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile643
-	JMP  done645
+	JNE  tile715
+	JMP  done717
 
-few644:
+few716:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   (SP), DX
@@ -11885,36 +13589,36 @@ few644:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide743
+	JNE    wide815
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip744
+	JEQ    skip816
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip744:
-wide743:
+skip816:
+wide815:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over742
+	JGE  over814
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result740:
+result812:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many745
+	JGT  many817
 
-few746:
+few818:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty748
+	JGE     empty820
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded749
+	JNE     rounded821
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none751
+	JEQ     none823
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -11925,9 +13629,9 @@ few746:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows753
+	JGE     rows825
 
-row752:
+row824:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -11960,13 +13664,13 @@ row752:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row752
+	JLT          row824
 
-rows753:
+rows825:
 	CMPQ R10, SI
-	JGE  rows755
+	JGE  rows827
 
-row754:
+row826:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -11988,7 +13692,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12010,7 +13714,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12032,7 +13736,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12054,7 +13758,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12076,7 +13780,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12098,7 +13802,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12120,7 +13824,7 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows755
+	JGE          rows827
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -12142,23 +13846,23 @@ row754:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row754
+	JLT          row826
 
-rows755:
-	JMP summed747
+rows827:
+	JMP summed819
 
-none751:
+none823:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros756
+	JEQ     zeros828
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows758
+	JGE     rows830
 
-row757:
+row829:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12178,13 +13882,13 @@ row757:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row757
+	JLT          row829
 
-rows758:
+rows830:
 	CMPQ R8, SI
-	JGE  rows760
+	JGE  rows832
 
-row759:
+row831:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12197,7 +13901,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12210,7 +13914,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12223,7 +13927,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12236,7 +13940,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12249,7 +13953,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12262,7 +13966,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12275,7 +13979,7 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows760
+	JGE          rows832
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12288,21 +13992,21 @@ row759:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row759
+	JLT          row831
 
-rows760:
-	JMP summed747
+rows832:
+	JMP summed819
 
-zeros756:
+zeros828:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows762
+	JGE     rows834
 
-row761:
+row833:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12332,13 +14036,13 @@ row761:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row761
+	JLT          row833
 
-rows762:
+rows834:
 	CMPQ R8, SI
-	JGE  rows764
+	JGE  rows836
 
-row763:
+row835:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12357,7 +14061,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12376,7 +14080,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12395,7 +14099,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12414,7 +14118,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12433,7 +14137,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12452,7 +14156,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12471,7 +14175,7 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows764
+	JGE          rows836
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12490,35 +14194,35 @@ row763:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row763
+	JLT          row835
 
-rows764:
-summed747:
-summed765:
+rows836:
+summed819:
+summed837:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special768
+	JNE  special840
 
-final766:
+final838:
 	VMOVUPS Z0, K1, (DX)
 
-stored767:
+stored839:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result740
-	JMP  over742
+	JLT  result812
+	JMP  over814
 
-many745:
+many817:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany741
-	JMP   few746
+	JEQ   tooMany813
+	JMP   few818
 
-rounded749:
+rounded821:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip769
+	JEQ     skip841
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none770
+	JEQ     none842
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -12529,9 +14233,9 @@ rounded749:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows774
+	JGE     rows846
 
-row773:
+row845:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -12556,11 +14260,11 @@ row773:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other771
+	JCC              other843
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other771
+	JCC              other843
 	VPBROADCASTW     (R8), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R8
@@ -12575,13 +14279,13 @@ row773:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row773
+	JLT              row845
 
-rows774:
+rows846:
 	CMPQ R10, SI
-	JGE  rows776
+	JGE  rows848
 
-row775:
+row847:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -12596,11 +14300,11 @@ row775:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other771
+	JCC              other843
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other771
+	JCC              other843
 	VPBROADCASTW     (R8), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R8
@@ -12614,24 +14318,24 @@ row775:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row775
+	JLT              row847
 
-rows776:
-done772:
-	JMP summed747
+rows848:
+done844:
+	JMP summed819
 
-none770:
+none842:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros777
+	JEQ     zeros849
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows781
+	JGE     rows853
 
-row780:
+row852:
 	MOVQ             384(R8), R11
 	MOVQ             R11, R10
 	IMULQ            scaleRow+96(FP), R10
@@ -12647,7 +14351,7 @@ row780:
 	VMOVD            X1, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other778
+	JCC              other850
 	VPMOVSXBD.Z      (R9)(R10*1), K1, Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -12657,13 +14361,13 @@ row780:
 	PREFETCHT0       15(R9)(R11*1)
 	ADDQ             $0x08, R8
 	CMPQ             R8, R12
-	JLT              row780
+	JLT              row852
 
-rows781:
+rows853:
 	CMPQ R8, SI
-	JGE  rows783
+	JGE  rows855
 
-row782:
+row854:
 	MOVQ             (R8), R10
 	IMULQ            AX, R10
 	MOVQ             (R8), R11
@@ -12673,7 +14377,7 @@ row782:
 	VMOVD            X1, R11
 	SUBL             $0x00800000, R11
 	CMPL             R11, $0x6e000000
-	JCC              other778
+	JCC              other850
 	VPMOVSXBD.Z      (R9)(R10*1), K1, Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -12682,22 +14386,22 @@ row782:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R8
 	CMPQ             R8, SI
-	JLT              row782
+	JLT              row854
 
-rows783:
-done779:
-	JMP summed747
+rows855:
+done851:
+	JMP summed819
 
-zeros777:
+zeros849:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows787
+	JGE     rows859
 
-row786:
+row858:
 	MOVQ             384(R8), R11
 	MOVQ             R11, R10
 	IMULQ            scaleRow+96(FP), R10
@@ -12722,11 +14426,11 @@ row786:
 	VMOVD            X1, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other784
+	JCC              other856
 	VMOVD            X2, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other784
+	JCC              other856
 	VPMOVSXBD.Z      (R9)(R10*1), K1, Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -12737,13 +14441,13 @@ row786:
 	PREFETCHT0       15(R9)(R11*1)
 	ADDQ             $0x08, R8
 	CMPQ             R8, R12
-	JLT              row786
+	JLT              row858
 
-rows787:
+rows859:
 	CMPQ R8, SI
-	JGE  rows789
+	JGE  rows861
 
-row788:
+row860:
 	MOVQ             (R8), R10
 	IMULQ            AX, R10
 	MOVQ             (R8), R11
@@ -12758,11 +14462,11 @@ row788:
 	VMOVD            X1, R11
 	SUBL             $0x00800000, R11
 	CMPL             R11, $0x6e000000
-	JCC              other784
+	JCC              other856
 	VMOVD            X2, R11
 	ADDL             R11, R11
 	CMPL             R11, $0x8e000000
-	JCC              other784
+	JCC              other856
 	VPMOVSXBD.Z      (R9)(R10*1), K1, Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -12772,17 +14476,17 @@ row788:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R8
 	CMPQ             R8, SI
-	JLT              row788
+	JLT              row860
 
-rows789:
-done785:
-	JMP summed747
+rows861:
+done857:
+	JMP summed819
 
-skip769:
+skip841:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip790
+	JEQ     skip862
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none791
+	JEQ     none863
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -12793,9 +14497,9 @@ skip769:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows793
+	JGE     rows865
 
-row792:
+row864:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -12831,13 +14535,13 @@ row792:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row792
+	JLT          row864
 
-rows793:
+rows865:
 	CMPQ R10, SI
-	JGE  rows795
+	JGE  rows867
 
-row794:
+row866:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y1
@@ -12862,23 +14566,23 @@ row794:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row794
+	JLT          row866
 
-rows795:
-	JMP summed747
+rows867:
+	JMP summed819
 
-none791:
+none863:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros796
+	JEQ     zeros868
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows798
+	JGE     rows870
 
-row797:
+row869:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12900,13 +14604,13 @@ row797:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row797
+	JLT          row869
 
-rows798:
+rows870:
 	CMPQ R8, SI
-	JGE  rows800
+	JGE  rows872
 
-row799:
+row871:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12921,21 +14625,21 @@ row799:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row799
+	JLT          row871
 
-rows800:
-	JMP summed747
+rows872:
+	JMP summed819
 
-zeros796:
+zeros868:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows802
+	JGE     rows874
 
-row801:
+row873:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -12967,13 +14671,13 @@ row801:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row801
+	JLT          row873
 
-rows802:
+rows874:
 	CMPQ R8, SI
-	JGE  rows804
+	JGE  rows876
 
-row803:
+row875:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -12994,41 +14698,41 @@ row803:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row803
+	JLT          row875
 
-rows804:
-	JMP summed747
+rows876:
+	JMP summed819
 
-skip790:
-special768:
+skip862:
+special840:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow805
+	JEQ     narrow877
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored767
+	JMP     stored839
 
-narrow805:
+narrow877:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip806
+	JEQ          skip878
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty807
+	JEQ          empty879
 	SHRQ         $0x03, R8
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R8, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty807:
-skip806:
+empty879:
+skip878:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip808
+	JEQ         skip880
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip809
+	JEQ         skip881
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip809:
+skip881:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -13037,38 +14741,38 @@ skip809:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored767
+	JMP           stored839
 
-skip808:
+skip880:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip810
+	JEQ         skip882
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip811
+	JEQ         skip883
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip811:
+skip883:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored767
+	JMP       stored839
 
-skip810:
+skip882:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip812
+	JEQ       skip884
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip812:
-	JMP final766
+skip884:
+	JMP final838
 
-empty748:
-	JMP summed765
+empty820:
+	JMP summed837
 
-other771:
+other843:
 	CMPQ R10, R13
-	JGE  rows814
+	JGE  rows886
 
-row813:
+row885:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13111,13 +14815,13 @@ row813:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row813
+	JLT          row885
 
-rows814:
+rows886:
 	CMPQ R10, SI
-	JGE  rows816
+	JGE  rows888
 
-row815:
+row887:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Z1
@@ -13149,16 +14853,16 @@ row815:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row815
+	JLT          row887
 
-rows816:
-	JMP done772
+rows888:
+	JMP done844
 
-other778:
+other850:
 	CMPQ R8, R12
-	JGE  rows818
+	JGE  rows890
 
-row817:
+row889:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13187,13 +14891,13 @@ row817:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row817
+	JLT          row889
 
-rows818:
+rows890:
 	CMPQ R8, SI
-	JGE  rows820
+	JGE  rows892
 
-row819:
+row891:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13215,16 +14919,16 @@ row819:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row819
+	JLT          row891
 
-rows820:
-	JMP done779
+rows892:
+	JMP done851
 
-other784:
+other856:
 	CMPQ R8, R12
-	JGE  rows822
+	JGE  rows894
 
-row821:
+row893:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -13263,13 +14967,13 @@ row821:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row821
+	JLT          row893
 
-rows822:
+rows894:
 	CMPQ R8, SI
-	JGE  rows824
+	JGE  rows896
 
-row823:
+row895:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -13297,16 +15001,16 @@ row823:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row823
+	JLT          row895
 
-rows824:
-	JMP done785
+rows896:
+	JMP done857
 
-tooMany741:
+tooMany813:
 	MOVQ DI, results+24(FP)
 
-over742:
-done645:
+over814:
+done717:
 done1:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
@@ -13476,15 +15180,15 @@ TEXT ·sumCodesAVX512U8(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next826:
+next898:
 	CMPQ (SP), $0x00000080
-	JLE  last828
+	JLE  last900
 	CMPQ (SP), $0x000000c0
-	JLT  wide827
+	JLT  wide899
 
-last828:
+last900:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower829
+	JLE     narrower901
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -13494,19 +15198,19 @@ last828:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over832
+	JGE     over904
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result830:
+result902:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many833
+	JGT  many905
 
-few834:
+few906:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -13516,13 +15220,13 @@ few834:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty836
+	JGE    empty908
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded837
+	JNE    rounded909
 
-whole838:
+whole910:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none839
+	JEQ     none911
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -13533,9 +15237,9 @@ whole838:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows841
+	JGE     rows913
 
-row840:
+row912:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -13612,13 +15316,13 @@ row840:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row840
+	JLT          row912
 
-rows841:
+rows913:
 	CMPQ R11, SI
-	JGE  rows843
+	JGE  rows915
 
-row842:
+row914:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -13682,23 +15386,23 @@ row842:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row842
+	JLT          row914
 
-rows843:
-	JMP summed835
+rows915:
+	JMP summed907
 
-none839:
+none911:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros844
+	JEQ     zeros916
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows846
+	JGE     rows918
 
-row845:
+row917:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13748,13 +15452,13 @@ row845:
 	PREFETCHT0   127(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row845
+	JLT          row917
 
-rows846:
+rows918:
 	CMPQ R10, SI
-	JGE  rows848
+	JGE  rows920
 
-row847:
+row919:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13795,21 +15499,21 @@ row847:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row847
+	JLT          row919
 
-rows848:
-	JMP summed835
+rows920:
+	JMP summed907
 
-zeros844:
+zeros916:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows850
+	JGE     rows922
 
-row849:
+row921:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -13876,13 +15580,13 @@ row849:
 	PREFETCHT0   127(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row849
+	JLT          row921
 
-rows850:
+rows922:
 	CMPQ R10, SI
-	JGE  rows852
+	JGE  rows924
 
-row851:
+row923:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -13936,17 +15640,17 @@ row851:
 	VADDPS       Z10, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row851
+	JLT          row923
 
-rows852:
-summed835:
-summed853:
+rows924:
+summed907:
+summed925:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special856
+	JNE  special928
 
-final854:
+final926:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around858
+	JNE       around930
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -13957,39 +15661,39 @@ final854:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored857:
-stored855:
+stored929:
+stored927:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result830
-	JMP  over832
+	JLT  result902
+	JMP  over904
 
-many833:
+many905:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany831
-	JMP   few834
+	JEQ   tooMany903
+	JMP   few906
 
-rounded837:
+rounded909:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip859
+	JEQ   skip931
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more860
+	JNE   more932
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more860
+	JNE   more932
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more860
+	JNE   more932
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole838
+	JCS   whole910
 
-more860:
+more932:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -14001,9 +15705,9 @@ more860:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows864
+	JGE          rows936
 
-row863:
+row935:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14028,18 +15732,18 @@ row863:
 	VMOVD        X9, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other861
+	JCC          other933
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other861
+	JCC          other933
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none865
+	JEQ          none937
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none865:
+none937:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -14109,13 +15813,13 @@ none865:
 	PREFETCHT0       127(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row863
+	JLT              row935
 
-rows864:
+rows936:
 	CMPQ R11, SI
-	JGE  rows867
+	JGE  rows939
 
-row866:
+row938:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -14130,18 +15834,18 @@ row866:
 	VMOVD        X9, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other861
+	JCC          other933
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other861
+	JCC          other933
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none868
+	JEQ          none940
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none868:
+none940:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -14208,31 +15912,31 @@ none868:
 	VADDPS           Z9, Z7, Z7
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row866
+	JLT              row938
 
-rows867:
-done862:
-	JMP summed835
+rows939:
+done934:
+	JMP summed907
 
-skip859:
+skip931:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip869
+	JEQ   skip941
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more870
+	JNE   more942
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more870
+	JNE   more942
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more870
+	JNE   more942
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole838
+	JCS   whole910
 
-more870:
+more942:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -14244,9 +15948,9 @@ more870:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows874
+	JGE          rows946
 
-row873:
+row945:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14271,18 +15975,18 @@ row873:
 	VMOVD        X9, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other871
+	JCC          other943
 	VMOVD        X10, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other871
+	JCC          other943
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none875
+	JEQ          none947
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none875:
+none947:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -14352,13 +16056,13 @@ none875:
 	PREFETCHT0       127(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row873
+	JLT              row945
 
-rows874:
+rows946:
 	CMPQ R11, SI
-	JGE  rows877
+	JGE  rows949
 
-row876:
+row948:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -14373,18 +16077,18 @@ row876:
 	VMOVD        X9, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other871
+	JCC          other943
 	VMOVD        X10, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other871
+	JCC          other943
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none878
+	JEQ          none950
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none878:
+none950:
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -14451,14 +16155,14 @@ none878:
 	VADDPS           Z9, Z7, Z7
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row876
+	JLT              row948
 
-rows877:
-done872:
-	JMP summed835
+rows949:
+done944:
+	JMP summed907
 
-skip869:
-around858:
+skip941:
+around930:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -14467,11 +16171,11 @@ around858:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored857
+	JMP      stored929
 
-special856:
+special928:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow879
+	JEQ     narrow951
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -14481,14 +16185,14 @@ special856:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored855
+	JMP     stored927
 
-narrow879:
+narrow951:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip880
+	JEQ          skip952
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty881
+	JEQ          empty953
 	SHRQ         $0x03, R10
 	VPXORD       X12, X12, X12
 	VCVTSI2SSQ   R10, X12, X12
@@ -14502,12 +16206,12 @@ narrow879:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty881:
-skip880:
+empty953:
+skip952:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip882
+	JEQ       skip954
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip883
+	JEQ       skip955
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -14534,7 +16238,7 @@ skip880:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip883:
+skip955:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -14549,10 +16253,10 @@ skip883:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around885
+	JNE           around957
 	VMOVDQU64     Z8, (DX)
 
-stored884:
+stored956:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -14567,10 +16271,10 @@ stored884:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around887
+	JNE           around959
 	VMOVDQU64     Z8, 64(DX)
 
-stored886:
+stored958:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -14585,10 +16289,10 @@ stored886:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around889
+	JNE           around961
 	VMOVDQU64     Z8, 128(DX)
 
-stored888:
+stored960:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -14597,10 +16301,10 @@ stored888:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around891
+	JNE           around963
 	VMOVDQU64     Y8, 192(DX)
 
-stored890:
+stored962:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -14609,18 +16313,18 @@ stored890:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around893
+	JNE           around965
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored892:
-	JMP stored855
+stored964:
+	JMP stored927
 
-skip882:
+skip954:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip894
+	JEQ       skip966
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip895
+	JEQ       skip967
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -14639,49 +16343,49 @@ skip882:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip895:
+skip967:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around897
+	JNE       around969
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored896:
+stored968:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around899
+	JNE       around971
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored898:
+stored970:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around901
+	JNE       around973
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored900:
+stored972:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around903
+	JNE       around975
 	VMOVDQU64 Y8, 192(DX)
 
-stored902:
+stored974:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around905
+	JNE       around977
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored904:
-	JMP stored855
+stored976:
+	JMP stored927
 
-skip894:
+skip966:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip906
+	JEQ     skip978
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -14700,16 +16404,16 @@ skip894:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip906:
-	JMP final854
+skip978:
+	JMP final926
 
-empty836:
+empty908:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed853
+	JNE       summed925
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed853
+	JNE       summed925
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around908
+	JNE       around980
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -14719,13 +16423,13 @@ empty836:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored855
+	JMP       stored927
 
-other861:
+other933:
 	CMPQ R11, R14
-	JGE  rows910
+	JGE  rows982
 
-row909:
+row981:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14739,12 +16443,12 @@ row909:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none911
+	JEQ          none983
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none911:
+none983:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -14851,22 +16555,22 @@ none911:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row909
+	JLT          row981
 
-rows910:
+rows982:
 	CMPQ R11, SI
-	JGE  rows913
+	JGE  rows985
 
-row912:
+row984:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none914
+	JEQ          none986
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none914:
+none986:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -14970,16 +16674,16 @@ none914:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row912
+	JLT          row984
 
-rows913:
-	JMP done862
+rows985:
+	JMP done934
 
-other871:
+other943:
 	CMPQ R11, R14
-	JGE  rows916
+	JGE  rows988
 
-row915:
+row987:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -14993,12 +16697,12 @@ row915:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none917
+	JEQ          none989
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none917:
+none989:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -15077,22 +16781,22 @@ none917:
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row915
+	JLT          row987
 
-rows916:
+rows988:
 	CMPQ R11, SI
-	JGE  rows919
+	JGE  rows991
 
-row918:
+row990:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none920
+	JEQ          none992
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none920:
+none992:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -15168,55 +16872,55 @@ none920:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row918
+	JLT          row990
 
-rows919:
-	JMP done872
+rows991:
+	JMP done944
 
-around885:
+around957:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored884
+	JMP      stored956
 
-around887:
+around959:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored886
+	JMP      stored958
 
-around889:
+around961:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored888
+	JMP      stored960
 
-around891:
+around963:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored890
+	JMP      stored962
 
-around893:
+around965:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored892
+	JMP      stored964
 
-around897:
+around969:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored896
+	JMP      stored968
 
-around899:
+around971:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored898
+	JMP      stored970
 
-around901:
+around973:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored900
+	JMP      stored972
 
-around903:
+around975:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored902
+	JMP      stored974
 
-around905:
+around977:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored904
+	JMP      stored976
 
-around908:
+around980:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -15225,29 +16929,29 @@ around908:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored855
+	JMP      stored927
 
-tooMany831:
+tooMany903:
 	MOVQ DI, results+24(FP)
 
-over832:
+over904:
 	SUBQ  $0x00000080, (SP)
-	JLE   done825
+	JLE   done897
 	ADDQ  $0x00000080, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide921
+	JNE   wide993
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip922
+	JEQ   skip994
 	ADDQ  $-256, to+56(FP)
 
-skip922:
-wide921:
-	JMP next826
+skip994:
+wide993:
+	JMP next898
 
-narrower829:
+narrower901:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower923
+	JLE     narrower995
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -15257,19 +16961,19 @@ narrower829:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over926
+	JGE     over998
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result924:
+result996:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many927
+	JGT  many999
 
-few928:
+few1000:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -15278,13 +16982,13 @@ few928:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty930
+	JGE    empty1002
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded931
+	JNE    rounded1003
 
-whole932:
+whole1004:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none933
+	JEQ     none1005
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -15295,9 +16999,9 @@ whole932:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows935
+	JGE     rows1007
 
-row934:
+row1006:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15368,13 +17072,13 @@ row934:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row934
+	JLT          row1006
 
-rows935:
+rows1007:
 	CMPQ R11, SI
-	JGE  rows937
+	JGE  rows1009
 
-row936:
+row1008:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -15432,23 +17136,23 @@ row936:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row936
+	JLT          row1008
 
-rows937:
-	JMP summed929
+rows1009:
+	JMP summed1001
 
-none933:
+none1005:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros938
+	JEQ     zeros1010
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows940
+	JGE     rows1012
 
-row939:
+row1011:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15494,13 +17198,13 @@ row939:
 	PREFETCHT0   111(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row939
+	JLT          row1011
 
-rows940:
+rows1012:
 	CMPQ R10, SI
-	JGE  rows942
+	JGE  rows1014
 
-row941:
+row1013:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15537,21 +17241,21 @@ row941:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row941
+	JLT          row1013
 
-rows942:
-	JMP summed929
+rows1014:
+	JMP summed1001
 
-zeros938:
+zeros1010:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows944
+	JGE     rows1016
 
-row943:
+row1015:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -15613,13 +17317,13 @@ row943:
 	PREFETCHT0   111(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row943
+	JLT          row1015
 
-rows944:
+rows1016:
 	CMPQ R10, SI
-	JGE  rows946
+	JGE  rows1018
 
-row945:
+row1017:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -15668,17 +17372,17 @@ row945:
 	VADDPS       Z9, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row945
+	JLT          row1017
 
-rows946:
-summed929:
-summed947:
+rows1018:
+summed1001:
+summed1019:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special950
+	JNE  special1022
 
-final948:
+final1020:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around952
+	JNE       around1024
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -15688,39 +17392,39 @@ final948:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored951:
-stored949:
+stored1023:
+stored1021:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result924
-	JMP  over926
+	JLT  result996
+	JMP  over998
 
-many927:
+many999:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany925
-	JMP   few928
+	JEQ   tooMany997
+	JMP   few1000
 
-rounded931:
+rounded1003:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip953
+	JEQ   skip1025
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more954
+	JNE   more1026
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more954
+	JNE   more1026
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more954
+	JNE   more1026
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole932
+	JCS   whole1004
 
-more954:
+more1026:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -15732,9 +17436,9 @@ more954:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows958
+	JGE          rows1030
 
-row957:
+row1029:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15759,18 +17463,18 @@ row957:
 	VMOVD        X8, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other955
+	JCC          other1027
 	VMOVD        X9, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other955
+	JCC          other1027
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none959
+	JEQ          none1031
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none959:
+none1031:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -15832,13 +17536,13 @@ none959:
 	PREFETCHT0       111(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row957
+	JLT              row1029
 
-rows958:
+rows1030:
 	CMPQ R11, SI
-	JGE  rows961
+	JGE  rows1033
 
-row960:
+row1032:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -15853,18 +17557,18 @@ row960:
 	VMOVD        X8, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other955
+	JCC          other1027
 	VMOVD        X9, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other955
+	JCC          other1027
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none962
+	JEQ          none1034
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none962:
+none1034:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -15923,31 +17627,31 @@ none962:
 	VADDPS           Z8, Z6, Z6
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row960
+	JLT              row1032
 
-rows961:
-done956:
-	JMP summed929
+rows1033:
+done1028:
+	JMP summed1001
 
-skip953:
+skip1025:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip963
+	JEQ   skip1035
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more964
+	JNE   more1036
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more964
+	JNE   more1036
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more964
+	JNE   more1036
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole932
+	JCS   whole1004
 
-more964:
+more1036:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -15959,9 +17663,9 @@ more964:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows968
+	JGE          rows1040
 
-row967:
+row1039:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -15986,18 +17690,18 @@ row967:
 	VMOVD        X8, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other965
+	JCC          other1037
 	VMOVD        X9, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other965
+	JCC          other1037
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none969
+	JEQ          none1041
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none969:
+none1041:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -16059,13 +17763,13 @@ none969:
 	PREFETCHT0       111(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row967
+	JLT              row1039
 
-rows968:
+rows1040:
 	CMPQ R11, SI
-	JGE  rows971
+	JGE  rows1043
 
-row970:
+row1042:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -16080,18 +17784,18 @@ row970:
 	VMOVD        X8, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other965
+	JCC          other1037
 	VMOVD        X9, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other965
+	JCC          other1037
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none972
+	JEQ          none1044
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none972:
+none1044:
 	VPMOVZXBD        (R8)(R12*1), Z10
 	VCVTDQ2PS        Z10, Z10
 	VSUBPS           Z9, Z10, Z10
@@ -16150,14 +17854,14 @@ none972:
 	VADDPS           Z8, Z6, Z6
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row970
+	JLT              row1042
 
-rows971:
-done966:
-	JMP summed929
+rows1043:
+done1038:
+	JMP summed1001
 
-skip963:
-around952:
+skip1035:
+around1024:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -16165,11 +17869,11 @@ around952:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored951
+	JMP      stored1023
 
-special950:
+special1022:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow973
+	JEQ     narrow1045
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -16178,14 +17882,14 @@ special950:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored949
+	JMP     stored1021
 
-narrow973:
+narrow1045:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip974
+	JEQ          skip1046
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty975
+	JEQ          empty1047
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -16198,12 +17902,12 @@ narrow973:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty975:
-skip974:
+empty1047:
+skip1046:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip976
+	JEQ       skip1048
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip977
+	JEQ       skip1049
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -16227,7 +17931,7 @@ skip974:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip977:
+skip1049:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -16242,10 +17946,10 @@ skip977:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around979
+	JNE           around1051
 	VMOVDQU64     Z7, (DX)
 
-stored978:
+stored1050:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -16260,10 +17964,10 @@ stored978:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around981
+	JNE           around1053
 	VMOVDQU64     Z7, 64(DX)
 
-stored980:
+stored1052:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -16278,10 +17982,10 @@ stored980:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around983
+	JNE           around1055
 	VMOVDQU64     Z7, 128(DX)
 
-stored982:
+stored1054:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -16290,18 +17994,18 @@ stored982:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around985
+	JNE           around1057
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored984:
-	JMP stored949
+stored1056:
+	JMP stored1021
 
-skip976:
+skip1048:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip986
+	JEQ       skip1058
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip987
+	JEQ       skip1059
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -16318,43 +18022,43 @@ skip976:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip987:
+skip1059:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around989
+	JNE       around1061
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored988:
+stored1060:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around991
+	JNE       around1063
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored990:
+stored1062:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around993
+	JNE       around1065
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored992:
+stored1064:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around995
+	JNE       around1067
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored994:
-	JMP stored949
+stored1066:
+	JMP stored1021
 
-skip986:
+skip1058:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip996
+	JEQ     skip1068
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -16371,16 +18075,16 @@ skip986:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip996:
-	JMP final948
+skip1068:
+	JMP final1020
 
-empty930:
+empty1002:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed947
+	JNE       summed1019
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow997
+	JNE       narrow1069
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around998
+	JNE       around1070
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -16389,23 +18093,23 @@ empty930:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored949
+	JMP       stored1021
 
-narrow997:
+narrow1069:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around999
+	JNE       around1071
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored949
+	JMP       stored1021
 
-other955:
+other1027:
 	CMPQ R11, R14
-	JGE  rows1001
+	JGE  rows1073
 
-row1000:
+row1072:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16419,12 +18123,12 @@ row1000:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1002
+	JEQ          none1074
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1002:
+none1074:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -16520,22 +18224,22 @@ none1002:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1000
+	JLT          row1072
 
-rows1001:
+rows1073:
 	CMPQ R11, SI
-	JGE  rows1004
+	JGE  rows1076
 
-row1003:
+row1075:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1005
+	JEQ          none1077
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1005:
+none1077:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -16628,16 +18332,16 @@ none1005:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1003
+	JLT          row1075
 
-rows1004:
-	JMP done956
+rows1076:
+	JMP done1028
 
-other965:
+other1037:
 	CMPQ R11, R14
-	JGE  rows1007
+	JGE  rows1079
 
-row1006:
+row1078:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16651,12 +18355,12 @@ row1006:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1008
+	JEQ          none1080
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1008:
+none1080:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -16727,22 +18431,22 @@ none1008:
 	PREFETCHT0   111(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1006
+	JLT          row1078
 
-rows1007:
+rows1079:
 	CMPQ R11, SI
-	JGE  rows1010
+	JGE  rows1082
 
-row1009:
+row1081:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1011
+	JEQ          none1083
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1011:
+none1083:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -16810,47 +18514,47 @@ none1011:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1009
+	JLT          row1081
 
-rows1010:
-	JMP done966
+rows1082:
+	JMP done1038
 
-around979:
+around1051:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored978
+	JMP      stored1050
 
-around981:
+around1053:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored980
+	JMP      stored1052
 
-around983:
+around1055:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored982
+	JMP      stored1054
 
-around985:
+around1057:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored984
+	JMP      stored1056
 
-around989:
+around1061:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored988
+	JMP      stored1060
 
-around991:
+around1063:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored990
+	JMP      stored1062
 
-around993:
+around1065:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored992
+	JMP      stored1064
 
-around995:
+around1067:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored994
+	JMP      stored1066
 
-around998:
+around1070:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -16858,24 +18562,24 @@ around998:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored949
+	JMP      stored1021
 
-around999:
+around1071:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored949
+	JMP      stored1021
 
-tooMany925:
+tooMany997:
 	MOVQ DI, results+24(FP)
 
-over926:
-	JMP done825
+over998:
+	JMP done897
 
-narrower923:
+narrower995:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower1012
+	JLE     narrower1084
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -16885,19 +18589,19 @@ narrower923:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1015
+	JGE     over1087
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1013:
+result1085:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1016
+	JGT  many1088
 
-few1017:
+few1089:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -16905,13 +18609,13 @@ few1017:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty1019
+	JGE    empty1091
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1020
+	JNE    rounded1092
 
-whole1021:
+whole1093:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1022
+	JEQ     none1094
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -16922,9 +18626,9 @@ whole1021:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1024
+	JGE     rows1096
 
-row1023:
+row1095:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -16989,13 +18693,13 @@ row1023:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1023
+	JLT          row1095
 
-rows1024:
+rows1096:
 	CMPQ R11, SI
-	JGE  rows1026
+	JGE  rows1098
 
-row1025:
+row1097:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -17047,23 +18751,23 @@ row1025:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1025
+	JLT          row1097
 
-rows1026:
-	JMP summed1018
+rows1098:
+	JMP summed1090
 
-none1022:
+none1094:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1027
+	JEQ     zeros1099
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1029
+	JGE     rows1101
 
-row1028:
+row1100:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17105,13 +18809,13 @@ row1028:
 	PREFETCHT0   95(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1028
+	JLT          row1100
 
-rows1029:
+rows1101:
 	CMPQ R10, SI
-	JGE  rows1031
+	JGE  rows1103
 
-row1030:
+row1102:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17144,21 +18848,21 @@ row1030:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1030
+	JLT          row1102
 
-rows1031:
-	JMP summed1018
+rows1103:
+	JMP summed1090
 
-zeros1027:
+zeros1099:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1033
+	JGE     rows1105
 
-row1032:
+row1104:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -17215,13 +18919,13 @@ row1032:
 	PREFETCHT0   95(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1032
+	JLT          row1104
 
-rows1033:
+rows1105:
 	CMPQ R10, SI
-	JGE  rows1035
+	JGE  rows1107
 
-row1034:
+row1106:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -17265,17 +18969,17 @@ row1034:
 	VADDPS       Z8, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1034
+	JLT          row1106
 
-rows1035:
-summed1018:
-summed1036:
+rows1107:
+summed1090:
+summed1108:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1039
+	JNE  special1111
 
-final1037:
+final1109:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1041
+	JNE       around1113
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -17284,39 +18988,39 @@ final1037:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored1040:
-stored1038:
+stored1112:
+stored1110:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1013
-	JMP  over1015
+	JLT  result1085
+	JMP  over1087
 
-many1016:
+many1088:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1014
-	JMP   few1017
+	JEQ   tooMany1086
+	JMP   few1089
 
-rounded1020:
+rounded1092:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1042
+	JEQ   skip1114
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1043
+	JNE   more1115
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1043
+	JNE   more1115
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1043
+	JNE   more1115
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1021
+	JCS   whole1093
 
-more1043:
+more1115:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -17328,9 +19032,9 @@ more1043:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1047
+	JGE          rows1119
 
-row1046:
+row1118:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17355,18 +19059,18 @@ row1046:
 	VMOVD        X7, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other1044
+	JCC          other1116
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other1044
+	JCC          other1116
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1048
+	JEQ          none1120
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1048:
+none1120:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -17420,13 +19124,13 @@ none1048:
 	PREFETCHT0       95(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1046
+	JLT              row1118
 
-rows1047:
+rows1119:
 	CMPQ R11, SI
-	JGE  rows1050
+	JGE  rows1122
 
-row1049:
+row1121:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -17441,18 +19145,18 @@ row1049:
 	VMOVD        X7, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other1044
+	JCC          other1116
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other1044
+	JCC          other1116
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1051
+	JEQ          none1123
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1051:
+none1123:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -17503,31 +19207,31 @@ none1051:
 	VADDPS           Z7, Z5, Z5
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1049
+	JLT              row1121
 
-rows1050:
-done1045:
-	JMP summed1018
+rows1122:
+done1117:
+	JMP summed1090
 
-skip1042:
+skip1114:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1052
+	JEQ   skip1124
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1053
+	JNE   more1125
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1053
+	JNE   more1125
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1053
+	JNE   more1125
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1021
+	JCS   whole1093
 
-more1053:
+more1125:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -17539,9 +19243,9 @@ more1053:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1057
+	JGE          rows1129
 
-row1056:
+row1128:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17566,18 +19270,18 @@ row1056:
 	VMOVD        X7, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other1054
+	JCC          other1126
 	VMOVD        X8, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other1054
+	JCC          other1126
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1058
+	JEQ          none1130
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1058:
+none1130:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -17631,13 +19335,13 @@ none1058:
 	PREFETCHT0       95(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1056
+	JLT              row1128
 
-rows1057:
+rows1129:
 	CMPQ R11, SI
-	JGE  rows1060
+	JGE  rows1132
 
-row1059:
+row1131:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -17652,18 +19356,18 @@ row1059:
 	VMOVD        X7, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other1054
+	JCC          other1126
 	VMOVD        X8, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other1054
+	JCC          other1126
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1061
+	JEQ          none1133
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1061:
+none1133:
 	VPMOVZXBD        (R8)(R12*1), Z9
 	VCVTDQ2PS        Z9, Z9
 	VSUBPS           Z8, Z9, Z9
@@ -17714,25 +19418,25 @@ none1061:
 	VADDPS           Z7, Z5, Z5
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1059
+	JLT              row1131
 
-rows1060:
-done1055:
-	JMP summed1018
+rows1132:
+done1127:
+	JMP summed1090
 
-skip1052:
-around1041:
+skip1124:
+around1113:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored1040
+	JMP      stored1112
 
-special1039:
+special1111:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1062
+	JEQ     narrow1134
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -17740,14 +19444,14 @@ special1039:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored1038
+	JMP     stored1110
 
-narrow1062:
+narrow1134:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1063
+	JEQ          skip1135
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1064
+	JEQ          empty1136
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -17759,12 +19463,12 @@ narrow1062:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty1064:
-skip1063:
+empty1136:
+skip1135:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1065
+	JEQ       skip1137
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1066
+	JEQ       skip1138
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -17785,7 +19489,7 @@ skip1063:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1066:
+skip1138:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -17800,10 +19504,10 @@ skip1066:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1068
+	JNE           around1140
 	VMOVDQU64     Z6, (DX)
 
-stored1067:
+stored1139:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -17818,10 +19522,10 @@ stored1067:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1070
+	JNE           around1142
 	VMOVDQU64     Z6, 64(DX)
 
-stored1069:
+stored1141:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -17830,10 +19534,10 @@ stored1069:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1072
+	JNE           around1144
 	VMOVDQU64     Y6, 128(DX)
 
-stored1071:
+stored1143:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -17842,18 +19546,18 @@ stored1071:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1074
+	JNE           around1146
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored1073:
-	JMP stored1038
+stored1145:
+	JMP stored1110
 
-skip1065:
+skip1137:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1075
+	JEQ       skip1147
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1076
+	JEQ       skip1148
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -17868,41 +19572,41 @@ skip1065:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1076:
+skip1148:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1078
+	JNE       around1150
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored1077:
+stored1149:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1080
+	JNE       around1152
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored1079:
+stored1151:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1082
+	JNE       around1154
 	VMOVDQU64 Y6, 128(DX)
 
-stored1081:
+stored1153:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1084
+	JNE       around1156
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored1083:
-	JMP stored1038
+stored1155:
+	JMP stored1110
 
-skip1075:
+skip1147:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1085
+	JEQ     skip1157
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -17917,16 +19621,16 @@ skip1075:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip1085:
-	JMP final1037
+skip1157:
+	JMP final1109
 
-empty1019:
+empty1091:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1036
+	JNE       summed1108
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1036
+	JNE       summed1108
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1087
+	JNE       around1159
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -17934,13 +19638,13 @@ empty1019:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored1038
+	JMP       stored1110
 
-other1044:
+other1116:
 	CMPQ R11, R14
-	JGE  rows1089
+	JGE  rows1161
 
-row1088:
+row1160:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -17954,12 +19658,12 @@ row1088:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1090
+	JEQ          none1162
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1090:
+none1162:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -18044,22 +19748,22 @@ none1090:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1088
+	JLT          row1160
 
-rows1089:
+rows1161:
 	CMPQ R11, SI
-	JGE  rows1092
+	JGE  rows1164
 
-row1091:
+row1163:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1093
+	JEQ          none1165
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1093:
+none1165:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -18141,16 +19845,16 @@ none1093:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1091
+	JLT          row1163
 
-rows1092:
-	JMP done1045
+rows1164:
+	JMP done1117
 
-other1054:
+other1126:
 	CMPQ R11, R14
-	JGE  rows1095
+	JGE  rows1167
 
-row1094:
+row1166:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18164,12 +19868,12 @@ row1094:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1096
+	JEQ          none1168
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1096:
+none1168:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -18232,22 +19936,22 @@ none1096:
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1094
+	JLT          row1166
 
-rows1095:
+rows1167:
 	CMPQ R11, SI
-	JGE  rows1098
+	JGE  rows1170
 
-row1097:
+row1169:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1099
+	JEQ          none1171
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1099:
+none1171:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -18307,63 +20011,63 @@ none1099:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1097
+	JLT          row1169
 
-rows1098:
-	JMP done1055
+rows1170:
+	JMP done1127
 
-around1068:
+around1140:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored1067
+	JMP      stored1139
 
-around1070:
+around1142:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored1069
+	JMP      stored1141
 
-around1072:
+around1144:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1071
+	JMP      stored1143
 
-around1074:
+around1146:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1073
+	JMP      stored1145
 
-around1078:
+around1150:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored1077
+	JMP      stored1149
 
-around1080:
+around1152:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored1079
+	JMP      stored1151
 
-around1082:
+around1154:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1081
+	JMP      stored1153
 
-around1084:
+around1156:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1083
+	JMP      stored1155
 
-around1087:
+around1159:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored1038
+	JMP      stored1110
 
-tooMany1014:
+tooMany1086:
 	MOVQ DI, results+24(FP)
 
-over1015:
-	JMP done825
+over1087:
+	JMP done897
 
-narrower1012:
+narrower1084:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower1100
+	JLE     narrower1172
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -18373,32 +20077,32 @@ narrower1012:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1103
+	JGE     over1175
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1101:
+result1173:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1104
+	JGT  many1176
 
-few1105:
+few1177:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty1107
+	JGE    empty1179
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1108
+	JNE    rounded1180
 
-whole1109:
+whole1181:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1110
+	JEQ     none1182
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -18409,9 +20113,9 @@ whole1109:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1112
+	JGE     rows1184
 
-row1111:
+row1183:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18469,13 +20173,13 @@ row1111:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1111
+	JLT          row1183
 
-rows1112:
+rows1184:
 	CMPQ R11, SI
-	JGE  rows1114
+	JGE  rows1186
 
-row1113:
+row1185:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -18521,23 +20225,23 @@ row1113:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1113
+	JLT          row1185
 
-rows1114:
-	JMP summed1106
+rows1186:
+	JMP summed1178
 
-none1110:
+none1182:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1115
+	JEQ     zeros1187
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1117
+	JGE     rows1189
 
-row1116:
+row1188:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18574,13 +20278,13 @@ row1116:
 	PREFETCHT0   79(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1116
+	JLT          row1188
 
-rows1117:
+rows1189:
 	CMPQ R10, SI
-	JGE  rows1119
+	JGE  rows1191
 
-row1118:
+row1190:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18609,21 +20313,21 @@ row1118:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1118
+	JLT          row1190
 
-rows1119:
-	JMP summed1106
+rows1191:
+	JMP summed1178
 
-zeros1115:
+zeros1187:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1121
+	JGE     rows1193
 
-row1120:
+row1192:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -18674,13 +20378,13 @@ row1120:
 	PREFETCHT0   79(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1120
+	JLT          row1192
 
-rows1121:
+rows1193:
 	CMPQ R10, SI
-	JGE  rows1123
+	JGE  rows1195
 
-row1122:
+row1194:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -18719,17 +20423,17 @@ row1122:
 	VADDPS       Z7, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1122
+	JLT          row1194
 
-rows1123:
-summed1106:
-summed1124:
+rows1195:
+summed1178:
+summed1196:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1127
+	JNE  special1199
 
-final1125:
+final1197:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1129
+	JNE       around1201
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -18737,39 +20441,39 @@ final1125:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored1128:
-stored1126:
+stored1200:
+stored1198:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1101
-	JMP  over1103
+	JLT  result1173
+	JMP  over1175
 
-many1104:
+many1176:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1102
-	JMP   few1105
+	JEQ   tooMany1174
+	JMP   few1177
 
-rounded1108:
+rounded1180:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1130
+	JEQ   skip1202
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1131
+	JNE   more1203
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1131
+	JNE   more1203
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1131
+	JNE   more1203
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1109
+	JCS   whole1181
 
-more1131:
+more1203:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -18781,9 +20485,9 @@ more1131:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1135
+	JGE          rows1207
 
-row1134:
+row1206:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -18808,18 +20512,18 @@ row1134:
 	VMOVD        X6, R15
 	SUBL         $0x00800000, R15
 	CMPL         R15, $0x6e000000
-	JCC          other1132
+	JCC          other1204
 	VMOVD        X7, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x8e000000
-	JCC          other1132
+	JCC          other1204
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1136
+	JEQ          none1208
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1136:
+none1208:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -18864,13 +20568,13 @@ none1136:
 	PREFETCHT0       79(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1134
+	JLT              row1206
 
-rows1135:
+rows1207:
 	CMPQ R11, SI
-	JGE  rows1138
+	JGE  rows1210
 
-row1137:
+row1209:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -18885,18 +20589,18 @@ row1137:
 	VMOVD        X6, R13
 	SUBL         $0x00800000, R13
 	CMPL         R13, $0x6e000000
-	JCC          other1132
+	JCC          other1204
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x8e000000
-	JCC          other1132
+	JCC          other1204
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1139
+	JEQ          none1211
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1139:
+none1211:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -18939,31 +20643,31 @@ none1139:
 	VADDPS           Z6, Z4, Z4
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1137
+	JLT              row1209
 
-rows1138:
-done1133:
-	JMP summed1106
+rows1210:
+done1205:
+	JMP summed1178
 
-skip1130:
+skip1202:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1140
+	JEQ   skip1212
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1141
+	JNE   more1213
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1141
+	JNE   more1213
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1141
+	JNE   more1213
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1109
+	JCS   whole1181
 
-more1141:
+more1213:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -18975,9 +20679,9 @@ more1141:
 	CMPQ         R14, SI
 	CMOVQGT      SI, R14
 	CMPQ         R11, R14
-	JGE          rows1145
+	JGE          rows1217
 
-row1144:
+row1216:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19002,18 +20706,18 @@ row1144:
 	VMOVD        X6, R15
 	SUBL         $0x38800000, R15
 	CMPL         R15, $0x0a000000
-	JCC          other1142
+	JCC          other1214
 	VMOVD        X7, R15
 	ADDL         R15, R15
 	CMPL         R15, $0x88000000
-	JCC          other1142
+	JCC          other1214
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1146
+	JEQ          none1218
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1146:
+none1218:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -19058,13 +20762,13 @@ none1146:
 	PREFETCHT0       79(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1144
+	JLT              row1216
 
-rows1145:
+rows1217:
 	CMPQ R11, SI
-	JGE  rows1148
+	JGE  rows1220
 
-row1147:
+row1219:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	MOVQ         (R11), R13
@@ -19079,18 +20783,18 @@ row1147:
 	VMOVD        X6, R13
 	SUBL         $0x38800000, R13
 	CMPL         R13, $0x0a000000
-	JCC          other1142
+	JCC          other1214
 	VMOVD        X7, R13
 	ADDL         R13, R13
 	CMPL         R13, $0x88000000
-	JCC          other1142
+	JCC          other1214
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1149
+	JEQ          none1221
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1149:
+none1221:
 	VPMOVZXBD        (R8)(R12*1), Z8
 	VCVTDQ2PS        Z8, Z8
 	VSUBPS           Z7, Z8, Z8
@@ -19133,38 +20837,38 @@ none1149:
 	VADDPS           Z6, Z4, Z4
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1147
+	JLT              row1219
 
-rows1148:
-done1143:
-	JMP summed1106
+rows1220:
+done1215:
+	JMP summed1178
 
-skip1140:
-around1129:
+skip1212:
+around1201:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored1128
+	JMP      stored1200
 
-special1127:
+special1199:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1150
+	JEQ     narrow1222
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored1126
+	JMP     stored1198
 
-narrow1150:
+narrow1222:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1151
+	JEQ          skip1223
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1152
+	JEQ          empty1224
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -19175,12 +20879,12 @@ narrow1150:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty1152:
-skip1151:
+empty1224:
+skip1223:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1153
+	JEQ       skip1225
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1154
+	JEQ       skip1226
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -19198,7 +20902,7 @@ skip1151:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1154:
+skip1226:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -19213,10 +20917,10 @@ skip1154:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1156
+	JNE           around1228
 	VMOVDQU64     Z5, (DX)
 
-stored1155:
+stored1227:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -19231,10 +20935,10 @@ stored1155:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1158
+	JNE           around1230
 	VMOVDQU64     Z5, 64(DX)
 
-stored1157:
+stored1229:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -19243,18 +20947,18 @@ stored1157:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1160
+	JNE           around1232
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored1159:
-	JMP stored1126
+stored1231:
+	JMP stored1198
 
-skip1153:
+skip1225:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1161
+	JEQ       skip1233
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1162
+	JEQ       skip1234
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -19267,35 +20971,35 @@ skip1153:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1162:
+skip1234:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1164
+	JNE       around1236
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored1163:
+stored1235:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1166
+	JNE       around1238
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored1165:
+stored1237:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1168
+	JNE       around1240
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored1167:
-	JMP stored1126
+stored1239:
+	JMP stored1198
 
-skip1161:
+skip1233:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1169
+	JEQ     skip1241
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -19308,38 +21012,38 @@ skip1161:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip1169:
-	JMP final1125
+skip1241:
+	JMP final1197
 
-empty1107:
+empty1179:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1124
+	JNE       summed1196
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1170
+	JNE       narrow1242
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1171
+	JNE       around1243
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored1126
+	JMP       stored1198
 
-narrow1170:
+narrow1242:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1172
+	JNE       around1244
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored1126
+	JMP       stored1198
 
-other1132:
+other1204:
 	CMPQ R11, R14
-	JGE  rows1174
+	JGE  rows1246
 
-row1173:
+row1245:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19353,12 +21057,12 @@ row1173:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1175
+	JEQ          none1247
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1175:
+none1247:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -19431,22 +21135,22 @@ none1175:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1173
+	JLT          row1245
 
-rows1174:
+rows1246:
 	CMPQ R11, SI
-	JGE  rows1177
+	JGE  rows1249
 
-row1176:
+row1248:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1178
+	JEQ          none1250
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1178:
+none1250:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -19517,16 +21221,16 @@ none1178:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1176
+	JLT          row1248
 
-rows1177:
-	JMP done1133
+rows1249:
+	JMP done1205
 
-other1142:
+other1214:
 	CMPQ R11, R14
-	JGE  rows1180
+	JGE  rows1252
 
-row1179:
+row1251:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19540,12 +21244,12 @@ row1179:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1181
+	JEQ          none1253
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1181:
+none1253:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -19599,22 +21303,22 @@ none1181:
 	PREFETCHT0   79(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1179
+	JLT          row1251
 
-rows1180:
+rows1252:
 	CMPQ R11, SI
-	JGE  rows1183
+	JGE  rows1255
 
-row1182:
+row1254:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1184
+	JEQ          none1256
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1184:
+none1256:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -19666,62 +21370,62 @@ none1184:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1182
+	JLT          row1254
 
-rows1183:
-	JMP done1143
+rows1255:
+	JMP done1215
 
-around1156:
+around1228:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored1155
+	JMP      stored1227
 
-around1158:
+around1230:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored1157
+	JMP      stored1229
 
-around1160:
+around1232:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1159
+	JMP      stored1231
 
-around1164:
+around1236:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored1163
+	JMP      stored1235
 
-around1166:
+around1238:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored1165
+	JMP      stored1237
 
-around1168:
+around1240:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1167
+	JMP      stored1239
 
-around1171:
+around1243:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored1126
+	JMP      stored1198
 
-around1172:
+around1244:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored1126
+	JMP      stored1198
 
-tooMany1102:
+tooMany1174:
 	MOVQ DI, results+24(FP)
 
-over1103:
-	JMP done825
+over1175:
+	JMP done897
 
-narrower1100:
+narrower1172:
 	CMPQ (SP), $0x00000030
-	JLE  narrower1185
+	JLE  narrower1257
 
-wide827:
+wide899:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -19731,31 +21435,31 @@ wide827:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1188
+	JGE     over1260
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1186:
+result1258:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1189
+	JGT  many1261
 
-few1190:
+few1262:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty1192
+	JGE    empty1264
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1193
+	JNE    rounded1265
 
-whole1194:
+whole1266:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1195
+	JEQ     none1267
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -19766,9 +21470,9 @@ whole1194:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1197
+	JGE     rows1269
 
-row1196:
+row1268:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -19820,13 +21524,13 @@ row1196:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1196
+	JLT          row1268
 
-rows1197:
+rows1269:
 	CMPQ R11, SI
-	JGE  rows1199
+	JGE  rows1271
 
-row1198:
+row1270:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -19866,23 +21570,23 @@ row1198:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1198
+	JLT          row1270
 
-rows1199:
-	JMP summed1191
+rows1271:
+	JMP summed1263
 
-none1195:
+none1267:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1200
+	JEQ     zeros1272
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1202
+	JGE     rows1274
 
-row1201:
+row1273:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -19915,13 +21619,13 @@ row1201:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1201
+	JLT          row1273
 
-rows1202:
+rows1274:
 	CMPQ R10, SI
-	JGE  rows1204
+	JGE  rows1276
 
-row1203:
+row1275:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -19946,21 +21650,21 @@ row1203:
 	VADDPS       Z9, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1203
+	JLT          row1275
 
-rows1204:
-	JMP summed1191
+rows1276:
+	JMP summed1263
 
-zeros1200:
+zeros1272:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1206
+	JGE     rows1278
 
-row1205:
+row1277:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -20006,13 +21710,13 @@ row1205:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1205
+	JLT          row1277
 
-rows1206:
+rows1278:
 	CMPQ R10, SI
-	JGE  rows1208
+	JGE  rows1280
 
-row1207:
+row1279:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -20046,106 +21750,103 @@ row1207:
 	VADDPS       Z10, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1207
+	JLT          row1279
 
-rows1208:
-summed1191:
-summed1209:
+rows1280:
+summed1263:
+summed1281:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1212
+	JNE  special1284
 
-final1210:
+final1282:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1214
+	JNE       around1286
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored1213:
-stored1211:
+stored1285:
+stored1283:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1186
-	JMP  over1188
+	JLT  result1258
+	JMP  over1260
 
-many1189:
+many1261:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1187
-	JMP   few1190
+	JEQ   tooMany1259
+	JMP   few1262
 
-rounded1193:
+rounded1265:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1215
+	JEQ   skip1287
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1216
+	JNE   more1288
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1216
+	JNE   more1288
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1216
+	JNE   more1288
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1194
+	JCS   whole1266
 
-more1216:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1220
+more1288:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1289
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1293
 
-row1219:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other1217
-	VMOVD        X10, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other1217
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1221
-	VPBROADCASTW (R10), Z8
-	VPSLLD       $0x10, Z8, Z8
-	ADDQ         $0x00000002, R10
-
-none1221:
+row1292:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z9
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other1290
+	VMOVD            X10, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other1290
+	VPBROADCASTW     (R10), Z8
+	VPSLLD           $0x10, Z8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -20177,44 +21878,40 @@ none1221:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1219
+	JLT              row1292
 
-rows1220:
+rows1293:
 	CMPQ R11, SI
-	JGE  rows1223
+	JGE  rows1295
 
-row1222:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other1217
-	VMOVD        X10, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other1217
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1224
-	VPBROADCASTW (R10), Z8
-	VPSLLD       $0x10, Z8, Z8
-	ADDQ         $0x00000002, R10
-
-none1224:
+row1294:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z9
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1290
+	VMOVD            X10, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other1290
+	VPBROADCASTW     (R10), Z8
+	VPSLLD           $0x10, Z8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -20245,85 +21942,320 @@ none1224:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1222
+	JLT              row1294
 
-rows1223:
-done1218:
-	JMP summed1191
+rows1295:
+done1291:
+	JMP summed1263
 
-skip1215:
+none1289:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1296
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1300
+
+row1299:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	VMOVD            X8, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1297
+	VPMOVZXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1299
+
+rows1300:
+	CMPQ R10, SI
+	JGE  rows1302
+
+row1301:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	VMOVD            X8, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1297
+	VPMOVZXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1301
+
+rows1302:
+done1298:
+	JMP summed1263
+
+zeros1296:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1306
+
+row1305:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1303
+	VMOVD            X9, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other1303
+	VPMOVZXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1305
+
+rows1306:
+	CMPQ R10, SI
+	JGE  rows1308
+
+row1307:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1303
+	VMOVD            X9, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other1303
+	VPMOVZXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1307
+
+rows1308:
+done1304:
+	JMP summed1263
+
+skip1287:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1225
+	JEQ   skip1309
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1226
+	JNE   more1310
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1226
+	JNE   more1310
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1226
+	JNE   more1310
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1194
+	JCS   whole1266
 
-more1226:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1230
+more1310:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1311
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1315
 
-row1229:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z9
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other1227
-	VMOVD        X10, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other1227
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1231
-	VPBROADCASTW (R10), Y8
-	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x00000002, R10
-
-none1231:
+row1314:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z9
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other1312
+	VMOVD            X10, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other1312
+	VPBROADCASTW     (R10), Y8
+	VCVTPH2PS        Y8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -20355,44 +22287,40 @@ none1231:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	PREFETCHT0       63(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1229
+	JLT              row1314
 
-rows1230:
+rows1315:
 	CMPQ R11, SI
-	JGE  rows1233
+	JGE  rows1317
 
-row1232:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z9
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z10
-	VCVTDQ2PS    Z10, Z10
-	VMOVD        X9, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other1227
-	VMOVD        X10, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other1227
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1234
-	VPBROADCASTW (R10), Y8
-	VCVTPH2PS    Y8, Z8
-	ADDQ         $0x00000002, R10
-
-none1234:
+row1316:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z9
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMOVD            X9, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other1312
+	VMOVD            X10, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other1312
+	VPBROADCASTW     (R10), Y8
+	VCVTPH2PS        Y8, Z8
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z11
 	VCVTDQ2PS        Z11, Z11
 	VSUBPS           Z10, Z11, Z11
@@ -20423,40 +22351,278 @@ none1234:
 	VMULPS           Z9, Z11, Z11
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z11, Z9
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z11, Z9
-	VMULPS           Z9, Z8, Z9
-	VADDPS           Z9, Z3, Z3
+	VMULPS           Z9, Z8, Z8
+	VADDPS           Z8, Z3, Z3
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1232
+	JLT              row1316
 
-rows1233:
-done1228:
-	JMP summed1191
+rows1317:
+done1313:
+	JMP summed1263
 
-skip1225:
-around1214:
+none1311:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1318
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1322
+
+row1321:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	VMOVD            X8, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1319
+	VPMOVZXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1321
+
+rows1322:
+	CMPQ R10, SI
+	JGE  rows1324
+
+row1323:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	VMOVD            X8, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1319
+	VPMOVZXBD        (R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z10
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z10
+	VADDPS           Z10, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z9, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z9, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1323
+
+rows1324:
+done1320:
+	JMP summed1263
+
+zeros1318:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1328
+
+row1327:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z8
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1325
+	VMOVD            X9, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other1325
+	VPMOVZXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	PREFETCHT0       63(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1327
+
+rows1328:
+	CMPQ R10, SI
+	JGE  rows1330
+
+row1329:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z8
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMOVD            X8, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1325
+	VMOVD            X9, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other1325
+	VPMOVZXBD        (R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z1, Z1
+	VPMOVZXBD        32(R8)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z11
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z11
+	VADDPS           Z11, Z2, Z2
+	VPMOVZXBD        48(R9)(R11*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VSUBPS           Z9, Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z10, Z8
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z10, Z8
+	VADDPS           Z8, Z3, Z3
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1329
+
+rows1330:
+done1326:
+	JMP summed1263
+
+skip1309:
+around1286:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored1213
+	JMP      stored1285
 
-special1212:
+special1284:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1235
+	JEQ     narrow1331
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored1211
+	JMP     stored1283
 
-narrow1235:
+narrow1331:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1236
+	JEQ          skip1332
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1237
+	JEQ          empty1333
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -20466,12 +22632,12 @@ narrow1235:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty1237:
-skip1236:
+empty1333:
+skip1332:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1238
+	JEQ       skip1334
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1239
+	JEQ       skip1335
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -20486,7 +22652,7 @@ skip1236:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1239:
+skip1335:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -20501,10 +22667,10 @@ skip1239:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1241
+	JNE           around1337
 	VMOVDQU64     Z8, (DX)
 
-stored1240:
+stored1336:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -20513,10 +22679,10 @@ stored1240:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1243
+	JNE           around1339
 	VMOVDQU64     Y8, 64(DX)
 
-stored1242:
+stored1338:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -20525,18 +22691,18 @@ stored1242:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1245
+	JNE           around1341
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored1244:
-	JMP stored1211
+stored1340:
+	JMP stored1283
 
-skip1238:
+skip1334:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1246
+	JEQ       skip1342
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1247
+	JEQ       skip1343
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -20547,33 +22713,33 @@ skip1238:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1247:
+skip1343:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1249
+	JNE       around1345
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored1248:
+stored1344:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1251
+	JNE       around1347
 	VMOVDQU64 Y8, 64(DX)
 
-stored1250:
+stored1346:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1253
+	JNE       around1349
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored1252:
-	JMP stored1211
+stored1348:
+	JMP stored1283
 
-skip1246:
+skip1342:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1254
+	JEQ     skip1350
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -20584,28 +22750,28 @@ skip1246:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip1254:
-	JMP final1210
+skip1350:
+	JMP final1282
 
-empty1192:
+empty1264:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1209
+	JNE       summed1281
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1209
+	JNE       summed1281
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1256
+	JNE       around1352
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored1211
+	JMP       stored1283
 
-other1217:
+other1290:
 	CMPQ R11, R14
-	JGE  rows1258
+	JGE  rows1354
 
-row1257:
+row1353:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20618,13 +22784,9 @@ row1257:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1259
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none1259:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -20681,27 +22843,23 @@ none1259:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
 	VPADDD       Z9, Z11, Z11
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1257
+	JLT          row1353
 
-rows1258:
+rows1354:
 	CMPQ R11, SI
-	JGE  rows1261
+	JGE  rows1356
 
-row1260:
+row1355:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1262
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none1262:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -20757,20 +22915,284 @@ none1262:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
 	VPADDD       Z9, Z11, Z11
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1260
+	JLT          row1355
 
-rows1261:
-	JMP done1218
+rows1356:
+	JMP done1291
 
-other1227:
+other1297:
+	CMPQ R10, R13
+	JGE  rows1358
+
+row1357:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z8, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1357
+
+rows1358:
+	CMPQ R10, SI
+	JGE  rows1360
+
+row1359:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD.BCST  all32_1<>+0(SB), Z10, Z10
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z10, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VPSRLD       $0x10, Z9, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z9, Z9
+	VPADDD       Z8, Z9, Z9
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z9, Z9
+	VADDPS       Z9, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1359
+
+rows1360:
+	JMP done1298
+
+other1303:
+	CMPQ R10, R13
+	JGE  rows1362
+
+row1361:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1361
+
+rows1362:
+	CMPQ R10, SI
+	JGE  rows1364
+
+row1363:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z11
+	VPANDD.BCST  all32_1<>+0(SB), Z11, Z11
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z11, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VADDPS       Z10, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1363
+
+rows1364:
+	JMP done1304
+
+other1312:
 	CMPQ R11, R14
-	JGE  rows1264
+	JGE  rows1366
 
-row1263:
+row1365:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -20783,13 +23205,9 @@ row1263:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1265
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none1265:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -20830,27 +23248,23 @@ none1265:
 	VMULPS       Z9, Z11, Z11
 	VCVTPS2PH    $0x00, Z11, Y9
 	VCVTPH2PS    Y9, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1263
+	JLT          row1365
 
-rows1264:
+rows1366:
 	CMPQ R11, SI
-	JGE  rows1267
+	JGE  rows1368
 
-row1266:
+row1367:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1268
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none1268:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -20890,68 +23304,268 @@ none1268:
 	VMULPS       Z9, Z11, Z11
 	VCVTPS2PH    $0x00, Z11, Y9
 	VCVTPH2PS    Y9, Z11
-	VMULPS       Z11, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1266
+	JLT          row1367
 
-rows1267:
-	JMP done1228
+rows1368:
+	JMP done1313
 
-around1241:
+other1319:
+	CMPQ R10, R13
+	JGE  rows1370
+
+row1369:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y8
+	VCVTPH2PS    Y8, Z9
+	VADDPS       Z9, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1369
+
+rows1370:
+	CMPQ R10, SI
+	JGE  rows1372
+
+row1371:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VPMOVZXBD    (R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y9
+	VCVTPH2PS    Y9, Z9
+	VADDPS       Z9, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2PH    $0x00, Z9, Y8
+	VCVTPH2PS    Y8, Z9
+	VADDPS       Z9, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1371
+
+rows1372:
+	JMP done1320
+
+other1325:
+	CMPQ R10, R13
+	JGE  rows1374
+
+row1373:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VADDPS       Z10, Z3, Z3
+	PREFETCHT0   63(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1373
+
+rows1374:
+	CMPQ R10, SI
+	JGE  rows1376
+
+row1375:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVZXBD    (R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z1, Z1
+	VPMOVZXBD    32(R8)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y10
+	VCVTPH2PS    Y10, Z10
+	VADDPS       Z10, Z2, Z2
+	VPMOVZXBD    48(R9)(R11*1), Z10
+	VCVTDQ2PS    Z10, Z10
+	VSUBPS       Z9, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VADDPS       Z10, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1375
+
+rows1376:
+	JMP done1326
+
+around1337:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1240
+	JMP      stored1336
 
-around1243:
+around1339:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1242
+	JMP      stored1338
 
-around1245:
+around1341:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1244
+	JMP      stored1340
 
-around1249:
+around1345:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored1248
+	JMP      stored1344
 
-around1251:
+around1347:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1250
+	JMP      stored1346
 
-around1253:
+around1349:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1252
+	JMP      stored1348
 
-around1256:
+around1352:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored1211
+	JMP      stored1283
 
-tooMany1187:
+tooMany1259:
 	MOVQ DI, results+24(FP)
 
-over1188:
+over1260:
 	SUBQ  $0x00000040, (SP)
-	JLE   done825
+	JLE   done897
 	ADDQ  $0x00000040, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1269
+	JNE   wide1377
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1270
+	JEQ   skip1378
 	ADDQ  $-128, to+56(FP)
 
-skip1270:
-wide1269:
-	JMP next826
+skip1378:
+wide1377:
+	JMP next898
 
-narrower1185:
+narrower1257:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower1271
+	JLE     narrower1379
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -20961,30 +23575,30 @@ narrower1185:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1274
+	JGE     over1382
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1272:
+result1380:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1275
+	JGT  many1383
 
-few1276:
+few1384:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty1278
+	JGE    empty1386
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1279
+	JNE    rounded1387
 
-whole1280:
+whole1388:
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1281
+	JEQ     none1389
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -20995,9 +23609,9 @@ whole1280:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1283
+	JGE     rows1391
 
-row1282:
+row1390:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21043,13 +23657,13 @@ row1282:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1282
+	JLT          row1390
 
-rows1283:
+rows1391:
 	CMPQ R11, SI
-	JGE  rows1285
+	JGE  rows1393
 
-row1284:
+row1392:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -21083,23 +23697,23 @@ row1284:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1284
+	JLT          row1392
 
-rows1285:
-	JMP summed1277
+rows1393:
+	JMP summed1385
 
-none1281:
+none1389:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1286
+	JEQ     zeros1394
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1288
+	JGE     rows1396
 
-row1287:
+row1395:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21128,13 +23742,13 @@ row1287:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1287
+	JLT          row1395
 
-rows1288:
+rows1396:
 	CMPQ R10, SI
-	JGE  rows1290
+	JGE  rows1398
 
-row1289:
+row1397:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21155,21 +23769,21 @@ row1289:
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1289
+	JLT          row1397
 
-rows1290:
-	JMP summed1277
+rows1398:
+	JMP summed1385
 
-zeros1286:
+zeros1394:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1292
+	JGE     rows1400
 
-row1291:
+row1399:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -21210,13 +23824,13 @@ row1291:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1291
+	JLT          row1399
 
-rows1292:
+rows1400:
 	CMPQ R10, SI
-	JGE  rows1294
+	JGE  rows1402
 
-row1293:
+row1401:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -21245,105 +23859,102 @@ row1293:
 	VADDPS       Z5, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1293
+	JLT          row1401
 
-rows1294:
-summed1277:
-summed1295:
+rows1402:
+summed1385:
+summed1403:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1298
+	JNE  special1406
 
-final1296:
+final1404:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1300
+	JNE       around1408
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored1299:
-stored1297:
+stored1407:
+stored1405:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1272
-	JMP  over1274
+	JLT  result1380
+	JMP  over1382
 
-many1275:
+many1383:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1273
-	JMP   few1276
+	JEQ   tooMany1381
+	JMP   few1384
 
-rounded1279:
+rounded1387:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1301
+	JEQ   skip1409
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1302
+	JNE   more1410
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1302
+	JNE   more1410
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1302
+	JNE   more1410
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1280
+	JCS   whole1388
 
-more1302:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1306
+more1410:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1411
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1415
 
-row1305:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z4
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R15
-	SUBL         $0x00800000, R15
-	CMPL         R15, $0x6e000000
-	JCC          other1303
-	VMOVD        X5, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x8e000000
-	JCC          other1303
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1307
-	VPBROADCASTW (R10), Z3
-	VPSLLD       $0x10, Z3, Z3
-	ADDQ         $0x00000002, R10
-
-none1307:
+row1414:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z4
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R15
+	SUBL             $0x00800000, R15
+	CMPL             R15, $0x6e000000
+	JCC              other1412
+	VMOVD            X5, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x8e000000
+	JCC              other1412
+	VPBROADCASTW     (R10), Z3
+	VPSLLD           $0x10, Z3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -21367,44 +23978,40 @@ none1307:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1305
+	JLT              row1414
 
-rows1306:
+rows1415:
 	CMPQ R11, SI
-	JGE  rows1309
+	JGE  rows1417
 
-row1308:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z4
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R13
-	SUBL         $0x00800000, R13
-	CMPL         R13, $0x6e000000
-	JCC          other1303
-	VMOVD        X5, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x8e000000
-	JCC          other1303
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1310
-	VPBROADCASTW (R10), Z3
-	VPSLLD       $0x10, Z3, Z3
-	ADDQ         $0x00000002, R10
-
-none1310:
+row1416:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z4
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R13
+	SUBL             $0x00800000, R13
+	CMPL             R13, $0x6e000000
+	JCC              other1412
+	VMOVD            X5, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x8e000000
+	JCC              other1412
+	VPBROADCASTW     (R10), Z3
+	VPSLLD           $0x10, Z3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -21427,85 +24034,294 @@ none1310:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c77fff00<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_47800000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1308
+	JLT              row1416
 
-rows1309:
-done1304:
-	JMP summed1277
+rows1417:
+done1413:
+	JMP summed1385
 
-skip1301:
+none1411:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1418
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1422
+
+row1421:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	VMOVD            X3, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1419
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1421
+
+rows1422:
+	CMPQ R10, SI
+	JGE  rows1424
+
+row1423:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	VMOVD            X3, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1419
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1423
+
+rows1424:
+done1420:
+	JMP summed1385
+
+zeros1418:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1428
+
+row1427:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R14
+	SUBL             $0x00800000, R14
+	CMPL             R14, $0x6e000000
+	JCC              other1425
+	VMOVD            X4, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x8e000000
+	JCC              other1425
+	VPMOVZXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1427
+
+rows1428:
+	CMPQ R10, SI
+	JGE  rows1430
+
+row1429:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R12
+	SUBL             $0x00800000, R12
+	CMPL             R12, $0x6e000000
+	JCC              other1425
+	VMOVD            X4, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x8e000000
+	JCC              other1425
+	VPMOVZXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c77fff00<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_47800000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1429
+
+rows1430:
+done1426:
+	JMP summed1385
+
+skip1409:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1311
+	JEQ   skip1431
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1312
+	JNE   more1432
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1312
+	JNE   more1432
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1312
+	JNE   more1432
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1280
+	JCS   whole1388
 
-more1312:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	CMPQ         R11, R14
-	JGE          rows1316
+more1432:
+	CMPQ    factors+48(FP), $0x00000000
+	JEQ     none1433
+	MOVQ    BX, R10
+	SUBQ    CX, R10
+	SHRQ    $0x02, R10
+	ADDQ    factors+48(FP), R10
+	MOVQ    BX, R11
+	MOVQ    known+40(FP), R14
+	SUBQ    $0x00000180, R14
+	CMPQ    R14, SI
+	CMOVQGT SI, R14
+	CMPQ    R11, R14
+	JGE     rows1437
 
-row1315:
-	MOVQ         384(R11), R13
-	MOVQ         R13, R12
-	IMULQ        scaleRow+96(FP), R12
-	ADDQ         scale+88(FP), R12
-	PREFETCHT0   (R12)
-	MOVQ         R13, R12
-	IMULQ        zeroRow+112(FP), R12
-	ADDQ         zero+104(FP), R12
-	PREFETCHT0   (R12)
-	IMULQ        AX, R13
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R15
-	IMULQ        scaleRow+96(FP), R15
-	ADDQ         scale+88(FP), R15
-	VBROADCASTSS (R15), Z4
-	MOVQ         (R11), R15
-	IMULQ        zeroRow+112(FP), R15
-	ADDQ         zero+104(FP), R15
-	VPBROADCASTD (R15), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R15
-	SUBL         $0x38800000, R15
-	CMPL         R15, $0x0a000000
-	JCC          other1313
-	VMOVD        X5, R15
-	ADDL         R15, R15
-	CMPL         R15, $0x88000000
-	JCC          other1313
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1317
-	VPBROADCASTW (R10), Y3
-	VCVTPH2PS    Y3, Z3
-	ADDQ         $0x00000002, R10
-
-none1317:
+row1436:
+	MOVQ             384(R11), R13
+	MOVQ             R13, R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	PREFETCHT0       (R12)
+	MOVQ             R13, R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	PREFETCHT0       (R12)
+	IMULQ            AX, R13
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R15
+	IMULQ            scaleRow+96(FP), R15
+	ADDQ             scale+88(FP), R15
+	VBROADCASTSS     (R15), Z4
+	MOVQ             (R11), R15
+	IMULQ            zeroRow+112(FP), R15
+	ADDQ             zero+104(FP), R15
+	VPBROADCASTD     (R15), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R15
+	SUBL             $0x38800000, R15
+	CMPL             R15, $0x0a000000
+	JCC              other1434
+	VMOVD            X5, R15
+	ADDL             R15, R15
+	CMPL             R15, $0x88000000
+	JCC              other1434
+	VPBROADCASTW     (R10), Y3
+	VCVTPH2PS        Y3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -21529,44 +24345,40 @@ none1317:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	PREFETCHT0       47(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1315
+	JLT              row1436
 
-rows1316:
+rows1437:
 	CMPQ R11, SI
-	JGE  rows1319
+	JGE  rows1439
 
-row1318:
-	MOVQ         (R11), R12
-	IMULQ        AX, R12
-	MOVQ         (R11), R13
-	IMULQ        scaleRow+96(FP), R13
-	ADDQ         scale+88(FP), R13
-	VBROADCASTSS (R13), Z4
-	MOVQ         (R11), R13
-	IMULQ        zeroRow+112(FP), R13
-	ADDQ         zero+104(FP), R13
-	VPBROADCASTD (R13), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMOVD        X4, R13
-	SUBL         $0x38800000, R13
-	CMPL         R13, $0x0a000000
-	JCC          other1313
-	VMOVD        X5, R13
-	ADDL         R13, R13
-	CMPL         R13, $0x88000000
-	JCC          other1313
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1320
-	VPBROADCASTW (R10), Y3
-	VCVTPH2PS    Y3, Z3
-	ADDQ         $0x00000002, R10
-
-none1320:
+row1438:
+	MOVQ             (R11), R12
+	IMULQ            AX, R12
+	MOVQ             (R11), R13
+	IMULQ            scaleRow+96(FP), R13
+	ADDQ             scale+88(FP), R13
+	VBROADCASTSS     (R13), Z4
+	MOVQ             (R11), R13
+	IMULQ            zeroRow+112(FP), R13
+	ADDQ             zero+104(FP), R13
+	VPBROADCASTD     (R13), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMOVD            X4, R13
+	SUBL             $0x38800000, R13
+	CMPL             R13, $0x0a000000
+	JCC              other1434
+	VMOVD            X5, R13
+	ADDL             R13, R13
+	CMPL             R13, $0x88000000
+	JCC              other1434
+	VPBROADCASTW     (R10), Y3
+	VCVTPH2PS        Y3, Z3
+	ADDQ             $0x00000002, R10
 	VPMOVZXBD        (R8)(R12*1), Z6
 	VCVTDQ2PS        Z6, Z6
 	VSUBPS           Z5, Z6, Z6
@@ -21589,38 +24401,250 @@ none1320:
 	VMULPS           Z4, Z6, Z6
 	VMULPS.BCST      all32_c5fff800<>+0(SB), Z6, Z4
 	VFMADD231PS.BCST all32_46000000<>+0(SB), Z6, Z4
-	VMULPS           Z4, Z3, Z4
-	VADDPS           Z4, Z2, Z2
+	VMULPS           Z4, Z3, Z3
+	VADDPS           Z3, Z2, Z2
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1318
+	JLT              row1438
 
-rows1319:
-done1314:
-	JMP summed1277
+rows1439:
+done1435:
+	JMP summed1385
 
-skip1311:
-around1300:
+none1433:
+	TESTQ   $0x00000100, mode+80(FP)
+	JEQ     zeros1440
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1444
+
+row1443:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	VMOVD            X3, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1441
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1443
+
+rows1444:
+	CMPQ R10, SI
+	JGE  rows1446
+
+row1445:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	VMOVD            X3, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1441
+	VPMOVZXBD        (R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z5
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z5
+	VADDPS           Z5, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z4, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z4, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1445
+
+rows1446:
+done1442:
+	JMP summed1385
+
+zeros1440:
+	MOVQ    BX, R10
+	MOVQ    known+40(FP), R13
+	SUBQ    $0x00000180, R13
+	CMPQ    R13, SI
+	CMOVQGT SI, R13
+	CMPQ    R10, R13
+	JGE     rows1450
+
+row1449:
+	MOVQ             384(R10), R12
+	MOVQ             R12, R11
+	IMULQ            scaleRow+96(FP), R11
+	ADDQ             scale+88(FP), R11
+	PREFETCHT0       (R11)
+	MOVQ             R12, R11
+	IMULQ            zeroRow+112(FP), R11
+	ADDQ             zero+104(FP), R11
+	PREFETCHT0       (R11)
+	IMULQ            AX, R12
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R14
+	IMULQ            scaleRow+96(FP), R14
+	ADDQ             scale+88(FP), R14
+	VBROADCASTSS     (R14), Z3
+	MOVQ             (R10), R14
+	IMULQ            zeroRow+112(FP), R14
+	ADDQ             zero+104(FP), R14
+	VPBROADCASTD     (R14), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R14
+	SUBL             $0x38800000, R14
+	CMPL             R14, $0x0a000000
+	JCC              other1447
+	VMOVD            X4, R14
+	ADDL             R14, R14
+	CMPL             R14, $0x88000000
+	JCC              other1447
+	VPMOVZXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	PREFETCHT0       (R8)(R12*1)
+	VPMOVZXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	PREFETCHT0       47(R9)(R12*1)
+	ADDQ             $0x08, R10
+	CMPQ             R10, R13
+	JLT              row1449
+
+rows1450:
+	CMPQ R10, SI
+	JGE  rows1452
+
+row1451:
+	MOVQ             (R10), R11
+	IMULQ            AX, R11
+	MOVQ             (R10), R12
+	IMULQ            scaleRow+96(FP), R12
+	ADDQ             scale+88(FP), R12
+	VBROADCASTSS     (R12), Z3
+	MOVQ             (R10), R12
+	IMULQ            zeroRow+112(FP), R12
+	ADDQ             zero+104(FP), R12
+	VPBROADCASTD     (R12), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMOVD            X3, R12
+	SUBL             $0x38800000, R12
+	CMPL             R12, $0x0a000000
+	JCC              other1447
+	VMOVD            X4, R12
+	ADDL             R12, R12
+	CMPL             R12, $0x88000000
+	JCC              other1447
+	VPMOVZXBD        (R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z0, Z0
+	VPMOVZXBD        16(R8)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z6
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z6
+	VADDPS           Z6, Z1, Z1
+	VPMOVZXBD        32(R9)(R11*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VSUBPS           Z4, Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      all32_c5fff800<>+0(SB), Z5, Z3
+	VFMADD231PS.BCST all32_46000000<>+0(SB), Z5, Z3
+	VADDPS           Z3, Z2, Z2
+	ADDQ             $0x08, R10
+	CMPQ             R10, SI
+	JLT              row1451
+
+rows1452:
+done1448:
+	JMP summed1385
+
+skip1431:
+around1408:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored1299
+	JMP      stored1407
 
-special1298:
+special1406:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1321
+	JEQ     narrow1453
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored1297
+	JMP     stored1405
 
-narrow1321:
+narrow1453:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1322
+	JEQ          skip1454
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1323
+	JEQ          empty1455
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -21629,12 +24653,12 @@ narrow1321:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty1323:
-skip1322:
+empty1455:
+skip1454:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1324
+	JEQ       skip1456
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1325
+	JEQ       skip1457
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -21646,7 +24670,7 @@ skip1322:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1325:
+skip1457:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -21661,10 +24685,10 @@ skip1325:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1327
+	JNE           around1459
 	VMOVDQU64     Z3, (DX)
 
-stored1326:
+stored1458:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -21673,18 +24697,18 @@ stored1326:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1329
+	JNE           around1461
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored1328:
-	JMP stored1297
+stored1460:
+	JMP stored1405
 
-skip1324:
+skip1456:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1330
+	JEQ       skip1462
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1331
+	JEQ       skip1463
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -21693,27 +24717,27 @@ skip1324:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip1331:
+skip1463:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1333
+	JNE       around1465
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored1332:
+stored1464:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1335
+	JNE       around1467
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored1334:
-	JMP stored1297
+stored1466:
+	JMP stored1405
 
-skip1330:
+skip1462:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1336
+	JEQ     skip1468
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -21722,35 +24746,35 @@ skip1330:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip1336:
-	JMP final1296
+skip1468:
+	JMP final1404
 
-empty1278:
+empty1386:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1295
+	JNE       summed1403
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1337
+	JNE       narrow1469
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1338
+	JNE       around1470
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored1297
+	JMP       stored1405
 
-narrow1337:
+narrow1469:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1339
+	JNE       around1471
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored1297
+	JMP       stored1405
 
-other1303:
+other1412:
 	CMPQ R11, R14
-	JGE  rows1341
+	JGE  rows1473
 
-row1340:
+row1472:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21763,13 +24787,9 @@ row1340:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1342
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none1342:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -21815,27 +24835,23 @@ none1342:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
 	VPADDD       Z4, Z6, Z6
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1340
+	JLT          row1472
 
-rows1341:
+rows1473:
 	CMPQ R11, SI
-	JGE  rows1344
+	JGE  rows1475
 
-row1343:
+row1474:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1345
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none1345:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -21880,20 +24896,246 @@ none1345:
 	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
 	VPADDD       Z4, Z6, Z6
 	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1343
+	JLT          row1474
 
-rows1344:
-	JMP done1304
+rows1475:
+	JMP done1413
 
-other1313:
+other1419:
+	CMPQ R10, R13
+	JGE  rows1477
+
+row1476:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z3, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1476
+
+rows1477:
+	CMPQ R10, SI
+	JGE  rows1479
+
+row1478:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z5
+	VPANDD.BCST  all32_1<>+0(SB), Z5, Z5
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z5, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VPSRLD       $0x10, Z4, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z4, Z4
+	VPADDD       Z3, Z4, Z4
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1478
+
+rows1479:
+	JMP done1420
+
+other1425:
+	CMPQ R10, R13
+	JGE  rows1481
+
+row1480:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1480
+
+rows1481:
+	CMPQ R10, SI
+	JGE  rows1483
+
+row1482:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPANDD.BCST  all32_1<>+0(SB), Z6, Z6
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z6, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1482
+
+rows1483:
+	JMP done1426
+
+other1434:
 	CMPQ R11, R14
-	JGE  rows1347
+	JGE  rows1485
 
-row1346:
+row1484:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -21906,13 +25148,9 @@ row1346:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1348
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none1348:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -21945,27 +25183,23 @@ none1348:
 	VMULPS       Z4, Z6, Z6
 	VCVTPS2PH    $0x00, Z6, Y4
 	VCVTPH2PS    Y4, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1346
+	JLT          row1484
 
-rows1347:
+rows1485:
 	CMPQ R11, SI
-	JGE  rows1350
+	JGE  rows1487
 
-row1349:
+row1486:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1351
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none1351:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -21997,52 +25231,226 @@ none1351:
 	VMULPS       Z4, Z6, Z6
 	VCVTPS2PH    $0x00, Z6, Y4
 	VCVTPH2PS    Y4, Z6
-	VMULPS       Z6, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1349
+	JLT          row1486
 
-rows1350:
-	JMP done1314
+rows1487:
+	JMP done1435
 
-around1327:
+other1441:
+	CMPQ R10, R13
+	JGE  rows1489
+
+row1488:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y3
+	VCVTPH2PS    Y3, Z4
+	VADDPS       Z4, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1488
+
+rows1489:
+	CMPQ R10, SI
+	JGE  rows1491
+
+row1490:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VPMOVZXBD    (R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y4
+	VCVTPH2PS    Y4, Z4
+	VADDPS       Z4, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z3, Z4, Z4
+	VCVTPS2PH    $0x00, Z4, Y3
+	VCVTPH2PS    Y3, Z4
+	VADDPS       Z4, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1490
+
+rows1491:
+	JMP done1442
+
+other1447:
+	CMPQ R10, R13
+	JGE  rows1493
+
+row1492:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   47(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row1492
+
+rows1493:
+	CMPQ R10, SI
+	JGE  rows1495
+
+row1494:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VPMOVZXBD    (R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z0, Z0
+	VPMOVZXBD    16(R8)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y5
+	VCVTPH2PS    Y5, Z5
+	VADDPS       Z5, Z1, Z1
+	VPMOVZXBD    32(R9)(R11*1), Z5
+	VCVTDQ2PS    Z5, Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VADDPS       Z5, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row1494
+
+rows1495:
+	JMP done1448
+
+around1459:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored1326
+	JMP      stored1458
 
-around1329:
+around1461:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1328
+	JMP      stored1460
 
-around1333:
+around1465:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored1332
+	JMP      stored1464
 
-around1335:
+around1467:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored1334
+	JMP      stored1466
 
-around1338:
+around1470:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored1297
+	JMP      stored1405
 
-around1339:
+around1471:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored1297
+	JMP      stored1405
 
-tooMany1273:
+tooMany1381:
 	MOVQ DI, results+24(FP)
 
-over1274:
-	JMP done825
+over1382:
+	JMP done897
 
-narrower1271:
+narrower1379:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower1352
+	JLE     narrower1496
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -22052,27 +25460,27 @@ narrower1271:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1355
+	JGE     over1499
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1353:
+result1497:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1356
+	JGT  many1500
 
-few1357:
+few1501:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     empty1359
+	JGE     empty1503
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1360
+	JNE     rounded1504
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1362
+	JEQ     none1506
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -22083,9 +25491,9 @@ few1357:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1364
+	JGE     rows1508
 
-row1363:
+row1507:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -22125,13 +25533,13 @@ row1363:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1363
+	JLT          row1507
 
-rows1364:
+rows1508:
 	CMPQ R11, SI
-	JGE  rows1366
+	JGE  rows1510
 
-row1365:
+row1509:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -22159,7 +25567,7 @@ row1365:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1366
+	JGE          rows1510
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -22187,7 +25595,7 @@ row1365:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1366
+	JGE          rows1510
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -22215,7 +25623,7 @@ row1365:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1366
+	JGE          rows1510
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -22243,23 +25651,23 @@ row1365:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1365
+	JLT          row1509
 
-rows1366:
-	JMP summed1358
+rows1510:
+	JMP summed1502
 
-none1362:
+none1506:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1367
+	JEQ     zeros1511
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1369
+	JGE     rows1513
 
-row1368:
+row1512:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22284,13 +25692,13 @@ row1368:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1368
+	JLT          row1512
 
-rows1369:
+rows1513:
 	CMPQ R10, SI
-	JGE  rows1371
+	JGE  rows1515
 
-row1370:
+row1514:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22307,7 +25715,7 @@ row1370:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1371
+	JGE          rows1515
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22324,7 +25732,7 @@ row1370:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1371
+	JGE          rows1515
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22341,7 +25749,7 @@ row1370:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1371
+	JGE          rows1515
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22358,21 +25766,21 @@ row1370:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1370
+	JLT          row1514
 
-rows1371:
-	JMP summed1358
+rows1515:
+	JMP summed1502
 
-zeros1367:
+zeros1511:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1373
+	JGE     rows1517
 
-row1372:
+row1516:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -22408,13 +25816,13 @@ row1372:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1372
+	JLT          row1516
 
-rows1373:
+rows1517:
 	CMPQ R10, SI
-	JGE  rows1375
+	JGE  rows1519
 
-row1374:
+row1518:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22438,7 +25846,7 @@ row1374:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1375
+	JGE          rows1519
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22462,7 +25870,7 @@ row1374:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1375
+	JGE          rows1519
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22486,7 +25894,7 @@ row1374:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1375
+	JGE          rows1519
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -22510,40 +25918,40 @@ row1374:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1374
+	JLT          row1518
 
-rows1375:
-summed1358:
-summed1376:
+rows1519:
+summed1502:
+summed1520:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1379
+	JNE  special1523
 
-final1377:
+final1521:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1381
+	JNE       around1525
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored1380:
-stored1378:
+stored1524:
+stored1522:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1353
-	JMP  over1355
+	JLT  result1497
+	JMP  over1499
 
-many1356:
+many1500:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1354
-	JMP   few1357
+	JEQ   tooMany1498
+	JMP   few1501
 
-rounded1360:
+rounded1504:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1382
+	JEQ     skip1526
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1383
+	JEQ     none1527
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -22554,9 +25962,9 @@ rounded1360:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1387
+	JGE     rows1531
 
-row1386:
+row1530:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -22581,11 +25989,11 @@ row1386:
 	VMOVD            X3, R15
 	SUBL             $0x00800000, R15
 	CMPL             R15, $0x6e000000
-	JCC              other1384
+	JCC              other1528
 	VMOVD            X4, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x8e000000
-	JCC              other1384
+	JCC              other1528
 	VPBROADCASTW     (R10), Z2
 	VPSLLD           $0x10, Z2, Z2
 	ADDQ             $0x00000002, R10
@@ -22609,13 +26017,13 @@ row1386:
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1386
+	JLT              row1530
 
-rows1387:
+rows1531:
 	CMPQ R11, SI
-	JGE  rows1389
+	JGE  rows1533
 
-row1388:
+row1532:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -22630,11 +26038,11 @@ row1388:
 	VMOVD            X3, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other1384
+	JCC              other1528
 	VMOVD            X4, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other1384
+	JCC              other1528
 	VPBROADCASTW     (R10), Z2
 	VPSLLD           $0x10, Z2, Z2
 	ADDQ             $0x00000002, R10
@@ -22656,24 +26064,24 @@ row1388:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1388
+	JLT              row1532
 
-rows1389:
-done1385:
-	JMP summed1358
+rows1533:
+done1529:
+	JMP summed1502
 
-none1383:
+none1527:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1390
+	JEQ     zeros1534
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1394
+	JGE     rows1538
 
-row1393:
+row1537:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -22689,7 +26097,7 @@ row1393:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other1391
+	JCC              other1535
 	VPMOVZXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -22706,13 +26114,13 @@ row1393:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1393
+	JLT              row1537
 
-rows1394:
+rows1538:
 	CMPQ R10, SI
-	JGE  rows1396
+	JGE  rows1540
 
-row1395:
+row1539:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -22722,7 +26130,7 @@ row1395:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other1391
+	JCC              other1535
 	VPMOVZXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -22737,22 +26145,22 @@ row1395:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1395
+	JLT              row1539
 
-rows1396:
-done1392:
-	JMP summed1358
+rows1540:
+done1536:
+	JMP summed1502
 
-zeros1390:
+zeros1534:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1400
+	JGE     rows1544
 
-row1399:
+row1543:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -22777,11 +26185,11 @@ row1399:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other1397
+	JCC              other1541
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other1397
+	JCC              other1541
 	VPMOVZXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -22800,13 +26208,13 @@ row1399:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1399
+	JLT              row1543
 
-rows1400:
+rows1544:
 	CMPQ R10, SI
-	JGE  rows1402
+	JGE  rows1546
 
-row1401:
+row1545:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -22821,11 +26229,11 @@ row1401:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other1397
+	JCC              other1541
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other1397
+	JCC              other1541
 	VPMOVZXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -22842,17 +26250,17 @@ row1401:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1401
+	JLT              row1545
 
-rows1402:
-done1398:
-	JMP summed1358
+rows1546:
+done1542:
+	JMP summed1502
 
-skip1382:
+skip1526:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1403
+	JEQ     skip1547
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1404
+	JEQ     none1548
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -22863,9 +26271,9 @@ skip1382:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1408
+	JGE     rows1552
 
-row1407:
+row1551:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -22890,11 +26298,11 @@ row1407:
 	VMOVD            X3, R15
 	SUBL             $0x38800000, R15
 	CMPL             R15, $0x0a000000
-	JCC              other1405
+	JCC              other1549
 	VMOVD            X4, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x88000000
-	JCC              other1405
+	JCC              other1549
 	VPBROADCASTW     (R10), Y2
 	VCVTPH2PS        Y2, Z2
 	ADDQ             $0x00000002, R10
@@ -22918,13 +26326,13 @@ row1407:
 	PREFETCHT0       31(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1407
+	JLT              row1551
 
-rows1408:
+rows1552:
 	CMPQ R11, SI
-	JGE  rows1410
+	JGE  rows1554
 
-row1409:
+row1553:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -22939,11 +26347,11 @@ row1409:
 	VMOVD            X3, R13
 	SUBL             $0x38800000, R13
 	CMPL             R13, $0x0a000000
-	JCC              other1405
+	JCC              other1549
 	VMOVD            X4, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x88000000
-	JCC              other1405
+	JCC              other1549
 	VPBROADCASTW     (R10), Y2
 	VCVTPH2PS        Y2, Z2
 	ADDQ             $0x00000002, R10
@@ -22965,24 +26373,24 @@ row1409:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1409
+	JLT              row1553
 
-rows1410:
-done1406:
-	JMP summed1358
+rows1554:
+done1550:
+	JMP summed1502
 
-none1404:
+none1548:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1411
+	JEQ     zeros1555
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1415
+	JGE     rows1559
 
-row1414:
+row1558:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -22998,7 +26406,7 @@ row1414:
 	VMOVD            X2, R14
 	SUBL             $0x38800000, R14
 	CMPL             R14, $0x0a000000
-	JCC              other1412
+	JCC              other1556
 	VPMOVZXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -23015,13 +26423,13 @@ row1414:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1414
+	JLT              row1558
 
-rows1415:
+rows1559:
 	CMPQ R10, SI
-	JGE  rows1417
+	JGE  rows1561
 
-row1416:
+row1560:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -23031,7 +26439,7 @@ row1416:
 	VMOVD            X2, R12
 	SUBL             $0x38800000, R12
 	CMPL             R12, $0x0a000000
-	JCC              other1412
+	JCC              other1556
 	VPMOVZXBD        (R8)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z2, Z3, Z3
@@ -23046,22 +26454,22 @@ row1416:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1416
+	JLT              row1560
 
-rows1417:
-done1413:
-	JMP summed1358
+rows1561:
+done1557:
+	JMP summed1502
 
-zeros1411:
+zeros1555:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1421
+	JGE     rows1565
 
-row1420:
+row1564:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -23086,11 +26494,11 @@ row1420:
 	VMOVD            X2, R14
 	SUBL             $0x38800000, R14
 	CMPL             R14, $0x0a000000
-	JCC              other1418
+	JCC              other1562
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x88000000
-	JCC              other1418
+	JCC              other1562
 	VPMOVZXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -23109,13 +26517,13 @@ row1420:
 	PREFETCHT0       31(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1420
+	JLT              row1564
 
-rows1421:
+rows1565:
 	CMPQ R10, SI
-	JGE  rows1423
+	JGE  rows1567
 
-row1422:
+row1566:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -23130,11 +26538,11 @@ row1422:
 	VMOVD            X2, R12
 	SUBL             $0x38800000, R12
 	CMPL             R12, $0x0a000000
-	JCC              other1418
+	JCC              other1562
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x88000000
-	JCC              other1418
+	JCC              other1562
 	VPMOVZXBD        (R8)(R11*1), Z4
 	VCVTDQ2PS        Z4, Z4
 	VSUBPS           Z3, Z4, Z4
@@ -23151,32 +26559,32 @@ row1422:
 	VADDPS           Z2, Z1, Z1
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1422
+	JLT              row1566
 
-rows1423:
-done1419:
-	JMP summed1358
+rows1567:
+done1563:
+	JMP summed1502
 
-skip1403:
-around1381:
+skip1547:
+around1525:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored1380
+	JMP      stored1524
 
-special1379:
+special1523:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1424
+	JEQ     narrow1568
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored1378
+	JMP     stored1522
 
-narrow1424:
+narrow1568:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1425
+	JEQ          skip1569
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1426
+	JEQ          empty1570
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -23184,12 +26592,12 @@ narrow1424:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty1426:
-skip1425:
+empty1570:
+skip1569:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1427
+	JEQ       skip1571
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1428
+	JEQ       skip1572
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -23198,7 +26606,7 @@ skip1425:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1428:
+skip1572:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -23207,10 +26615,10 @@ skip1428:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1430
+	JNE           around1574
 	VMOVDQU64     Y2, (DX)
 
-stored1429:
+stored1573:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -23219,69 +26627,69 @@ stored1429:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1432
+	JNE           around1576
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored1431:
-	JMP stored1378
+stored1575:
+	JMP stored1522
 
-skip1427:
+skip1571:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1433
+	JEQ       skip1577
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1434
+	JEQ       skip1578
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip1434:
+skip1578:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1436
+	JNE       around1580
 	VMOVDQU64 Y2, (DX)
 
-stored1435:
+stored1579:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1438
+	JNE       around1582
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored1437:
-	JMP stored1378
+stored1581:
+	JMP stored1522
 
-skip1433:
+skip1577:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1439
+	JEQ     skip1583
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip1439:
-	JMP final1377
+skip1583:
+	JMP final1521
 
-empty1359:
+empty1503:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1376
+	JNE       summed1520
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1376
+	JNE       summed1520
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1441
+	JNE       around1585
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored1378
+	JMP       stored1522
 
-other1384:
+other1528:
 	CMPQ R11, R14
-	JGE  rows1443
+	JGE  rows1587
 
-row1442:
+row1586:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -23336,13 +26744,13 @@ row1442:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1442
+	JLT          row1586
 
-rows1443:
+rows1587:
 	CMPQ R11, SI
-	JGE  rows1445
+	JGE  rows1589
 
-row1444:
+row1588:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z2
@@ -23385,16 +26793,16 @@ row1444:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1444
+	JLT          row1588
 
-rows1445:
-	JMP done1385
+rows1589:
+	JMP done1529
 
-other1391:
+other1535:
 	CMPQ R10, R13
-	JGE  rows1447
+	JGE  rows1591
 
-row1446:
+row1590:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23433,13 +26841,13 @@ row1446:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1446
+	JLT          row1590
 
-rows1447:
+rows1591:
 	CMPQ R10, SI
-	JGE  rows1449
+	JGE  rows1593
 
-row1448:
+row1592:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23470,16 +26878,16 @@ row1448:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1448
+	JLT          row1592
 
-rows1449:
-	JMP done1392
+rows1593:
+	JMP done1536
 
-other1397:
+other1541:
 	CMPQ R10, R13
-	JGE  rows1451
+	JGE  rows1595
 
-row1450:
+row1594:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23529,13 +26937,13 @@ row1450:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1450
+	JLT          row1594
 
-rows1451:
+rows1595:
 	CMPQ R10, SI
-	JGE  rows1453
+	JGE  rows1597
 
-row1452:
+row1596:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23573,16 +26981,16 @@ row1452:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1452
+	JLT          row1596
 
-rows1453:
-	JMP done1398
+rows1597:
+	JMP done1542
 
-other1405:
+other1549:
 	CMPQ R11, R14
-	JGE  rows1455
+	JGE  rows1599
 
-row1454:
+row1598:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -23627,13 +27035,13 @@ row1454:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1454
+	JLT          row1598
 
-rows1455:
+rows1599:
 	CMPQ R11, SI
-	JGE  rows1457
+	JGE  rows1601
 
-row1456:
+row1600:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -23666,16 +27074,16 @@ row1456:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1456
+	JLT          row1600
 
-rows1457:
-	JMP done1406
+rows1601:
+	JMP done1550
 
-other1412:
+other1556:
 	CMPQ R10, R13
-	JGE  rows1459
+	JGE  rows1603
 
-row1458:
+row1602:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23704,13 +27112,13 @@ row1458:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1458
+	JLT          row1602
 
-rows1459:
+rows1603:
 	CMPQ R10, SI
-	JGE  rows1461
+	JGE  rows1605
 
-row1460:
+row1604:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23731,16 +27139,16 @@ row1460:
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1460
+	JLT          row1604
 
-rows1461:
-	JMP done1413
+rows1605:
+	JMP done1557
 
-other1418:
+other1562:
 	CMPQ R10, R13
-	JGE  rows1463
+	JGE  rows1607
 
-row1462:
+row1606:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -23780,13 +27188,13 @@ row1462:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1462
+	JLT          row1606
 
-rows1463:
+rows1607:
 	CMPQ R10, SI
-	JGE  rows1465
+	JGE  rows1609
 
-row1464:
+row1608:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -23814,80 +27222,80 @@ row1464:
 	VADDPS       Z4, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1464
+	JLT          row1608
 
-rows1465:
-	JMP done1419
+rows1609:
+	JMP done1563
 
-around1430:
+around1574:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1429
+	JMP      stored1573
 
-around1432:
+around1576:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1431
+	JMP      stored1575
 
-around1436:
+around1580:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored1435
+	JMP      stored1579
 
-around1438:
+around1582:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored1437
+	JMP      stored1581
 
-around1441:
+around1585:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored1378
+	JMP      stored1522
 
-tooMany1354:
+tooMany1498:
 	MOVQ DI, results+24(FP)
 
-over1355:
-	JMP done825
+over1499:
+	JMP done897
 
-narrower1352:
+narrower1496:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few1468
+	JLT  few1612
 
-tile1467:
+tile1611:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   to+56(FP), DX
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide1473
+	JNE    wide1617
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip1474
+	JEQ    skip1618
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip1474:
-wide1473:
+skip1618:
+wide1617:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1472
+	JGE  over1616
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1470:
+result1614:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1475
+	JGT  many1619
 
-few1476:
+few1620:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty1478
+	JGE     empty1622
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1479
+	JNE     rounded1623
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1481
+	JEQ     none1625
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x01, R10
@@ -23898,9 +27306,9 @@ few1476:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1483
+	JGE     rows1627
 
-row1482:
+row1626:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -23933,13 +27341,13 @@ row1482:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1482
+	JLT          row1626
 
-rows1483:
+rows1627:
 	CMPQ R11, SI
-	JGE  rows1485
+	JGE  rows1629
 
-row1484:
+row1628:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -23961,7 +27369,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -23983,7 +27391,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24005,7 +27413,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24027,7 +27435,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24049,7 +27457,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24071,7 +27479,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24093,7 +27501,7 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows1485
+	JGE          rows1629
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -24115,23 +27523,23 @@ row1484:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1484
+	JLT          row1628
 
-rows1485:
-	JMP summed1477
+rows1629:
+	JMP summed1621
 
-none1481:
+none1625:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1486
+	JEQ     zeros1630
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1488
+	JGE     rows1632
 
-row1487:
+row1631:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24151,13 +27559,13 @@ row1487:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1487
+	JLT          row1631
 
-rows1488:
+rows1632:
 	CMPQ R10, SI
-	JGE  rows1490
+	JGE  rows1634
 
-row1489:
+row1633:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24170,7 +27578,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24183,7 +27591,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24196,7 +27604,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24209,7 +27617,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24222,7 +27630,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24235,7 +27643,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24248,7 +27656,7 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1490
+	JGE          rows1634
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24261,21 +27669,21 @@ row1489:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1489
+	JLT          row1633
 
-rows1490:
-	JMP summed1477
+rows1634:
+	JMP summed1621
 
-zeros1486:
+zeros1630:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1492
+	JGE     rows1636
 
-row1491:
+row1635:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24305,13 +27713,13 @@ row1491:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1491
+	JLT          row1635
 
-rows1492:
+rows1636:
 	CMPQ R10, SI
-	JGE  rows1494
+	JGE  rows1638
 
-row1493:
+row1637:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24330,7 +27738,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24349,7 +27757,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24368,7 +27776,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24387,7 +27795,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24406,7 +27814,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24425,7 +27833,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24444,7 +27852,7 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1494
+	JGE          rows1638
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24463,38 +27871,38 @@ row1493:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1493
+	JLT          row1637
 
-rows1494:
-summed1477:
-summed1495:
+rows1638:
+summed1621:
+summed1639:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1498
+	JNE  special1642
 
-final1496:
+final1640:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1500
+	JNE       around1644
 	VMOVDQU64 Z0, (DX)
 
-stored1499:
-stored1497:
+stored1643:
+stored1641:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1470
-	JMP  over1472
+	JLT  result1614
+	JMP  over1616
 
-many1475:
+many1619:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1471
-	JMP   few1476
+	JEQ   tooMany1615
+	JMP   few1620
 
-rounded1479:
+rounded1623:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1501
+	JEQ     skip1645
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1502
+	JEQ     none1646
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -24505,9 +27913,9 @@ rounded1479:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1506
+	JGE     rows1650
 
-row1505:
+row1649:
 	MOVQ             384(R11), R13
 	MOVQ             R13, R12
 	IMULQ            scaleRow+96(FP), R12
@@ -24532,11 +27940,11 @@ row1505:
 	VMOVD            X2, R15
 	SUBL             $0x00800000, R15
 	CMPL             R15, $0x6e000000
-	JCC              other1503
+	JCC              other1647
 	VMOVD            X3, R15
 	ADDL             R15, R15
 	CMPL             R15, $0x8e000000
-	JCC              other1503
+	JCC              other1647
 	VPBROADCASTW     (R10), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R10
@@ -24551,13 +27959,13 @@ row1505:
 	PREFETCHT0       15(R9)(R13*1)
 	ADDQ             $0x08, R11
 	CMPQ             R11, R14
-	JLT              row1505
+	JLT              row1649
 
-rows1506:
+rows1650:
 	CMPQ R11, SI
-	JGE  rows1508
+	JGE  rows1652
 
-row1507:
+row1651:
 	MOVQ             (R11), R12
 	IMULQ            AX, R12
 	MOVQ             (R11), R13
@@ -24572,11 +27980,11 @@ row1507:
 	VMOVD            X2, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other1503
+	JCC              other1647
 	VMOVD            X3, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other1503
+	JCC              other1647
 	VPBROADCASTW     (R10), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R10
@@ -24590,24 +27998,24 @@ row1507:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R11
 	CMPQ             R11, SI
-	JLT              row1507
+	JLT              row1651
 
-rows1508:
-done1504:
-	JMP summed1477
+rows1652:
+done1648:
+	JMP summed1621
 
-none1502:
+none1646:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1509
+	JEQ     zeros1653
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1513
+	JGE     rows1657
 
-row1512:
+row1656:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -24623,7 +28031,7 @@ row1512:
 	VMOVD            X1, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other1510
+	JCC              other1654
 	VPMOVZXBD        (R9)(R11*1), Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -24633,13 +28041,13 @@ row1512:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1512
+	JLT              row1656
 
-rows1513:
+rows1657:
 	CMPQ R10, SI
-	JGE  rows1515
+	JGE  rows1659
 
-row1514:
+row1658:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -24649,7 +28057,7 @@ row1514:
 	VMOVD            X1, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other1510
+	JCC              other1654
 	VPMOVZXBD        (R9)(R11*1), Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -24658,22 +28066,22 @@ row1514:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1514
+	JLT              row1658
 
-rows1515:
-done1511:
-	JMP summed1477
+rows1659:
+done1655:
+	JMP summed1621
 
-zeros1509:
+zeros1653:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1519
+	JGE     rows1663
 
-row1518:
+row1662:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -24698,11 +28106,11 @@ row1518:
 	VMOVD            X1, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other1516
+	JCC              other1660
 	VMOVD            X2, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other1516
+	JCC              other1660
 	VPMOVZXBD        (R9)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -24713,13 +28121,13 @@ row1518:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1518
+	JLT              row1662
 
-rows1519:
+rows1663:
 	CMPQ R10, SI
-	JGE  rows1521
+	JGE  rows1665
 
-row1520:
+row1664:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -24734,11 +28142,11 @@ row1520:
 	VMOVD            X1, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other1516
+	JCC              other1660
 	VMOVD            X2, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other1516
+	JCC              other1660
 	VPMOVZXBD        (R9)(R11*1), Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -24748,17 +28156,17 @@ row1520:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1520
+	JLT              row1664
 
-rows1521:
-done1517:
-	JMP summed1477
+rows1665:
+done1661:
+	JMP summed1621
 
-skip1501:
+skip1645:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1522
+	JEQ     skip1666
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1523
+	JEQ     none1667
 	MOVQ    BX, R10
 	SUBQ    CX, R10
 	SHRQ    $0x02, R10
@@ -24769,9 +28177,9 @@ skip1501:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows1525
+	JGE     rows1669
 
-row1524:
+row1668:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -24807,13 +28215,13 @@ row1524:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1524
+	JLT          row1668
 
-rows1525:
+rows1669:
 	CMPQ R11, SI
-	JGE  rows1527
+	JGE  rows1671
 
-row1526:
+row1670:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -24838,23 +28246,23 @@ row1526:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1526
+	JLT          row1670
 
-rows1527:
-	JMP summed1477
+rows1671:
+	JMP summed1621
 
-none1523:
+none1667:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1528
+	JEQ     zeros1672
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1530
+	JGE     rows1674
 
-row1529:
+row1673:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24876,13 +28284,13 @@ row1529:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1529
+	JLT          row1673
 
-rows1530:
+rows1674:
 	CMPQ R10, SI
-	JGE  rows1532
+	JGE  rows1676
 
-row1531:
+row1675:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24897,21 +28305,21 @@ row1531:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1531
+	JLT          row1675
 
-rows1532:
-	JMP summed1477
+rows1676:
+	JMP summed1621
 
-zeros1528:
+zeros1672:
 	MOVQ    BX, R10
 	MOVQ    known+40(FP), R13
 	SUBQ    $0x00000180, R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1534
+	JGE     rows1678
 
-row1533:
+row1677:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -24943,13 +28351,13 @@ row1533:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1533
+	JLT          row1677
 
-rows1534:
+rows1678:
 	CMPQ R10, SI
-	JGE  rows1536
+	JGE  rows1680
 
-row1535:
+row1679:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -24970,45 +28378,45 @@ row1535:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1535
+	JLT          row1679
 
-rows1536:
-	JMP summed1477
+rows1680:
+	JMP summed1621
 
-skip1522:
-around1500:
+skip1666:
+around1644:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored1499
+	JMP      stored1643
 
-special1498:
+special1642:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1537
+	JEQ     narrow1681
 	VMOVUPS Z0, (DX)
-	JMP     stored1497
+	JMP     stored1641
 
-narrow1537:
+narrow1681:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1538
+	JEQ          skip1682
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1539
+	JEQ          empty1683
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty1539:
-skip1538:
+empty1683:
+skip1682:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1540
+	JEQ       skip1684
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1541
+	JEQ       skip1685
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1541:
+skip1685:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -25017,59 +28425,59 @@ skip1541:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1543
+	JNE           around1687
 	VMOVDQU64     Y1, (DX)
 
-stored1542:
-	JMP stored1497
+stored1686:
+	JMP stored1641
 
-skip1540:
+skip1684:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1544
+	JEQ       skip1688
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1545
+	JEQ       skip1689
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1545:
+skip1689:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1547
+	JNE       around1691
 	VMOVDQU64 Y1, (DX)
 
-stored1546:
-	JMP stored1497
+stored1690:
+	JMP stored1641
 
-skip1544:
+skip1688:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1548
+	JEQ     skip1692
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip1548:
-	JMP final1496
+skip1692:
+	JMP final1640
 
-empty1478:
+empty1622:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1495
+	JNE       summed1639
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1549
+	JNE       narrow1693
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1550
+	JNE       around1694
 	VMOVDQU64 Z0, (DX)
-	JMP       stored1497
+	JMP       stored1641
 
-narrow1549:
+narrow1693:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1551
+	JNE       around1695
 	VMOVDQU64 Y0, (DX)
-	JMP       stored1497
+	JMP       stored1641
 
-other1503:
+other1647:
 	CMPQ R11, R14
-	JGE  rows1553
+	JGE  rows1697
 
-row1552:
+row1696:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -25112,13 +28520,13 @@ row1552:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1552
+	JLT          row1696
 
-rows1553:
+rows1697:
 	CMPQ R11, SI
-	JGE  rows1555
+	JGE  rows1699
 
-row1554:
+row1698:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z1
@@ -25150,16 +28558,16 @@ row1554:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1554
+	JLT          row1698
 
-rows1555:
-	JMP done1504
+rows1699:
+	JMP done1648
 
-other1510:
+other1654:
 	CMPQ R10, R13
-	JGE  rows1557
+	JGE  rows1701
 
-row1556:
+row1700:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25188,13 +28596,13 @@ row1556:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1556
+	JLT          row1700
 
-rows1557:
+rows1701:
 	CMPQ R10, SI
-	JGE  rows1559
+	JGE  rows1703
 
-row1558:
+row1702:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25216,16 +28624,16 @@ row1558:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1558
+	JLT          row1702
 
-rows1559:
-	JMP done1511
+rows1703:
+	JMP done1655
 
-other1516:
+other1660:
 	CMPQ R10, R13
-	JGE  rows1561
+	JGE  rows1705
 
-row1560:
+row1704:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25264,13 +28672,13 @@ row1560:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1560
+	JLT          row1704
 
-rows1561:
+rows1705:
 	CMPQ R10, SI
-	JGE  rows1563
+	JGE  rows1707
 
-row1562:
+row1706:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -25298,38 +28706,38 @@ row1562:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1562
+	JLT          row1706
 
-rows1563:
-	JMP done1517
+rows1707:
+	JMP done1661
 
-around1543:
+around1687:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored1542
+	JMP      stored1686
 
-around1547:
+around1691:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored1546
+	JMP      stored1690
 
-around1550:
+around1694:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored1497
+	JMP      stored1641
 
-around1551:
+around1695:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored1497
+	JMP      stored1641
 
-tooMany1471:
+tooMany1615:
 	MOVQ DI, results+24(FP)
 
-over1472:
+over1616:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile1467
-	JMP  done1469
+	JNE  tile1611
+	JMP  done1613
 
-few1468:
+few1612:
 	MOVQ   DX, 8(SP)
 	LEAQ   (R8)(DX*1), R9
 	MOVQ   (SP), DX
@@ -25340,36 +28748,36 @@ few1468:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide1567
+	JNE    wide1711
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip1568
+	JEQ    skip1712
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip1568:
-wide1567:
+skip1712:
+wide1711:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over1566
+	JGE  over1710
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result1564:
+result1708:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many1569
+	JGT  many1713
 
-few1570:
+few1714:
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     empty1572
+	JGE     empty1716
 	TESTQ   $0x000000c0, mode+80(FP)
-	JNE     rounded1573
+	JNE     rounded1717
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1575
+	JEQ     none1719
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x01, R8
@@ -25380,9 +28788,9 @@ few1570:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1577
+	JGE     rows1721
 
-row1576:
+row1720:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -25415,13 +28823,13 @@ row1576:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1576
+	JLT          row1720
 
-rows1577:
+rows1721:
 	CMPQ R10, SI
-	JGE  rows1579
+	JGE  rows1723
 
-row1578:
+row1722:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25443,7 +28851,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25465,7 +28873,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25487,7 +28895,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25509,7 +28917,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25531,7 +28939,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25553,7 +28961,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25575,7 +28983,7 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows1579
+	JGE          rows1723
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -25597,23 +29005,23 @@ row1578:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1578
+	JLT          row1722
 
-rows1579:
-	JMP summed1571
+rows1723:
+	JMP summed1715
 
-none1575:
+none1719:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1580
+	JEQ     zeros1724
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1582
+	JGE     rows1726
 
-row1581:
+row1725:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -25633,13 +29041,13 @@ row1581:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1581
+	JLT          row1725
 
-rows1582:
+rows1726:
 	CMPQ R8, SI
-	JGE  rows1584
+	JGE  rows1728
 
-row1583:
+row1727:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25652,7 +29060,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25665,7 +29073,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25678,7 +29086,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25691,7 +29099,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25704,7 +29112,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25717,7 +29125,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25730,7 +29138,7 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1584
+	JGE          rows1728
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25743,21 +29151,21 @@ row1583:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1583
+	JLT          row1727
 
-rows1584:
-	JMP summed1571
+rows1728:
+	JMP summed1715
 
-zeros1580:
+zeros1724:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1586
+	JGE     rows1730
 
-row1585:
+row1729:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -25787,13 +29195,13 @@ row1585:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1585
+	JLT          row1729
 
-rows1586:
+rows1730:
 	CMPQ R8, SI
-	JGE  rows1588
+	JGE  rows1732
 
-row1587:
+row1731:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25812,7 +29220,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25831,7 +29239,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25850,7 +29258,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25869,7 +29277,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25888,7 +29296,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25907,7 +29315,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25926,7 +29334,7 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows1588
+	JGE          rows1732
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -25945,35 +29353,35 @@ row1587:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1587
+	JLT          row1731
 
-rows1588:
-summed1571:
-summed1589:
+rows1732:
+summed1715:
+summed1733:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1592
+	JNE  special1736
 
-final1590:
+final1734:
 	VMOVUPS Z0, K1, (DX)
 
-stored1591:
+stored1735:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1564
-	JMP  over1566
+	JLT  result1708
+	JMP  over1710
 
-many1569:
+many1713:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1565
-	JMP   few1570
+	JEQ   tooMany1709
+	JMP   few1714
 
-rounded1573:
+rounded1717:
 	TESTQ   $0x00000040, mode+80(FP)
-	JEQ     skip1593
+	JEQ     skip1737
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1594
+	JEQ     none1738
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -25984,9 +29392,9 @@ rounded1573:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1598
+	JGE     rows1742
 
-row1597:
+row1741:
 	MOVQ             384(R10), R12
 	MOVQ             R12, R11
 	IMULQ            scaleRow+96(FP), R11
@@ -26011,11 +29419,11 @@ row1597:
 	VMOVD            X2, R14
 	SUBL             $0x00800000, R14
 	CMPL             R14, $0x6e000000
-	JCC              other1595
+	JCC              other1739
 	VMOVD            X3, R14
 	ADDL             R14, R14
 	CMPL             R14, $0x8e000000
-	JCC              other1595
+	JCC              other1739
 	VPBROADCASTW     (R8), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R8
@@ -26030,13 +29438,13 @@ row1597:
 	PREFETCHT0       15(R9)(R12*1)
 	ADDQ             $0x08, R10
 	CMPQ             R10, R13
-	JLT              row1597
+	JLT              row1741
 
-rows1598:
+rows1742:
 	CMPQ R10, SI
-	JGE  rows1600
+	JGE  rows1744
 
-row1599:
+row1743:
 	MOVQ             (R10), R11
 	IMULQ            AX, R11
 	MOVQ             (R10), R12
@@ -26051,11 +29459,11 @@ row1599:
 	VMOVD            X2, R12
 	SUBL             $0x00800000, R12
 	CMPL             R12, $0x6e000000
-	JCC              other1595
+	JCC              other1739
 	VMOVD            X3, R12
 	ADDL             R12, R12
 	CMPL             R12, $0x8e000000
-	JCC              other1595
+	JCC              other1739
 	VPBROADCASTW     (R8), Z1
 	VPSLLD           $0x10, Z1, Z1
 	ADDQ             $0x00000002, R8
@@ -26069,24 +29477,24 @@ row1599:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R10
 	CMPQ             R10, SI
-	JLT              row1599
+	JLT              row1743
 
-rows1600:
-done1596:
-	JMP summed1571
+rows1744:
+done1740:
+	JMP summed1715
 
-none1594:
+none1738:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1601
+	JEQ     zeros1745
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1605
+	JGE     rows1749
 
-row1604:
+row1748:
 	MOVQ             384(R8), R11
 	MOVQ             R11, R10
 	IMULQ            scaleRow+96(FP), R10
@@ -26102,7 +29510,7 @@ row1604:
 	VMOVD            X1, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other1602
+	JCC              other1746
 	VPMOVZXBD.Z      (R9)(R10*1), K1, Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -26112,13 +29520,13 @@ row1604:
 	PREFETCHT0       15(R9)(R11*1)
 	ADDQ             $0x08, R8
 	CMPQ             R8, R12
-	JLT              row1604
+	JLT              row1748
 
-rows1605:
+rows1749:
 	CMPQ R8, SI
-	JGE  rows1607
+	JGE  rows1751
 
-row1606:
+row1750:
 	MOVQ             (R8), R10
 	IMULQ            AX, R10
 	MOVQ             (R8), R11
@@ -26128,7 +29536,7 @@ row1606:
 	VMOVD            X1, R11
 	SUBL             $0x00800000, R11
 	CMPL             R11, $0x6e000000
-	JCC              other1602
+	JCC              other1746
 	VPMOVZXBD.Z      (R9)(R10*1), K1, Z2
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z1, Z2, Z2
@@ -26137,22 +29545,22 @@ row1606:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R8
 	CMPQ             R8, SI
-	JLT              row1606
+	JLT              row1750
 
-rows1607:
-done1603:
-	JMP summed1571
+rows1751:
+done1747:
+	JMP summed1715
 
-zeros1601:
+zeros1745:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1611
+	JGE     rows1755
 
-row1610:
+row1754:
 	MOVQ             384(R8), R11
 	MOVQ             R11, R10
 	IMULQ            scaleRow+96(FP), R10
@@ -26177,11 +29585,11 @@ row1610:
 	VMOVD            X1, R13
 	SUBL             $0x00800000, R13
 	CMPL             R13, $0x6e000000
-	JCC              other1608
+	JCC              other1752
 	VMOVD            X2, R13
 	ADDL             R13, R13
 	CMPL             R13, $0x8e000000
-	JCC              other1608
+	JCC              other1752
 	VPMOVZXBD.Z      (R9)(R10*1), K1, Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -26192,13 +29600,13 @@ row1610:
 	PREFETCHT0       15(R9)(R11*1)
 	ADDQ             $0x08, R8
 	CMPQ             R8, R12
-	JLT              row1610
+	JLT              row1754
 
-rows1611:
+rows1755:
 	CMPQ R8, SI
-	JGE  rows1613
+	JGE  rows1757
 
-row1612:
+row1756:
 	MOVQ             (R8), R10
 	IMULQ            AX, R10
 	MOVQ             (R8), R11
@@ -26213,11 +29621,11 @@ row1612:
 	VMOVD            X1, R11
 	SUBL             $0x00800000, R11
 	CMPL             R11, $0x6e000000
-	JCC              other1608
+	JCC              other1752
 	VMOVD            X2, R11
 	ADDL             R11, R11
 	CMPL             R11, $0x8e000000
-	JCC              other1608
+	JCC              other1752
 	VPMOVZXBD.Z      (R9)(R10*1), K1, Z3
 	VCVTDQ2PS        Z3, Z3
 	VSUBPS           Z2, Z3, Z3
@@ -26227,17 +29635,17 @@ row1612:
 	VADDPS           Z1, Z0, Z0
 	ADDQ             $0x08, R8
 	CMPQ             R8, SI
-	JLT              row1612
+	JLT              row1756
 
-rows1613:
-done1609:
-	JMP summed1571
+rows1757:
+done1753:
+	JMP summed1715
 
-skip1593:
+skip1737:
 	TESTQ   $0x00000080, mode+80(FP)
-	JEQ     skip1614
+	JEQ     skip1758
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none1615
+	JEQ     none1759
 	MOVQ    BX, R8
 	SUBQ    CX, R8
 	SHRQ    $0x02, R8
@@ -26248,9 +29656,9 @@ skip1593:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows1617
+	JGE     rows1761
 
-row1616:
+row1760:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -26286,13 +29694,13 @@ row1616:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1616
+	JLT          row1760
 
-rows1617:
+rows1761:
 	CMPQ R10, SI
-	JGE  rows1619
+	JGE  rows1763
 
-row1618:
+row1762:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y1
@@ -26317,23 +29725,23 @@ row1618:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1618
+	JLT          row1762
 
-rows1619:
-	JMP summed1571
+rows1763:
+	JMP summed1715
 
-none1615:
+none1759:
 	TESTQ   $0x00000100, mode+80(FP)
-	JEQ     zeros1620
+	JEQ     zeros1764
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1622
+	JGE     rows1766
 
-row1621:
+row1765:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26355,13 +29763,13 @@ row1621:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1621
+	JLT          row1765
 
-rows1622:
+rows1766:
 	CMPQ R8, SI
-	JGE  rows1624
+	JGE  rows1768
 
-row1623:
+row1767:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26376,21 +29784,21 @@ row1623:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1623
+	JLT          row1767
 
-rows1624:
-	JMP summed1571
+rows1768:
+	JMP summed1715
 
-zeros1620:
+zeros1764:
 	MOVQ    BX, R8
 	MOVQ    known+40(FP), R12
 	SUBQ    $0x00000180, R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R8, R12
-	JGE     rows1626
+	JGE     rows1770
 
-row1625:
+row1769:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26422,13 +29830,13 @@ row1625:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1625
+	JLT          row1769
 
-rows1626:
+rows1770:
 	CMPQ R8, SI
-	JGE  rows1628
+	JGE  rows1772
 
-row1627:
+row1771:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26449,41 +29857,41 @@ row1627:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1627
+	JLT          row1771
 
-rows1628:
-	JMP summed1571
+rows1772:
+	JMP summed1715
 
-skip1614:
-special1592:
+skip1758:
+special1736:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1629
+	JEQ     narrow1773
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored1591
+	JMP     stored1735
 
-narrow1629:
+narrow1773:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1630
+	JEQ          skip1774
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty1631
+	JEQ          empty1775
 	SHRQ         $0x03, R8
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R8, X13, X13
 	VBROADCASTSS X13, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty1631:
-skip1630:
+empty1775:
+skip1774:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip1632
+	JEQ         skip1776
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip1633
+	JEQ         skip1777
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip1633:
+skip1777:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K2, Z1
@@ -26492,38 +29900,38 @@ skip1633:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored1591
+	JMP           stored1735
 
-skip1632:
+skip1776:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip1634
+	JEQ         skip1778
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip1635
+	JEQ         skip1779
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip1635:
+skip1779:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored1591
+	JMP       stored1735
 
-skip1634:
+skip1778:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1636
+	JEQ       skip1780
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip1636:
-	JMP final1590
+skip1780:
+	JMP final1734
 
-empty1572:
-	JMP summed1589
+empty1716:
+	JMP summed1733
 
-other1595:
+other1739:
 	CMPQ R10, R13
-	JGE  rows1638
+	JGE  rows1782
 
-row1637:
+row1781:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -26566,13 +29974,13 @@ row1637:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1637
+	JLT          row1781
 
-rows1638:
+rows1782:
 	CMPQ R10, SI
-	JGE  rows1640
+	JGE  rows1784
 
-row1639:
+row1783:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Z1
@@ -26604,16 +30012,16 @@ row1639:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1639
+	JLT          row1783
 
-rows1640:
-	JMP done1596
+rows1784:
+	JMP done1740
 
-other1602:
+other1746:
 	CMPQ R8, R12
-	JGE  rows1642
+	JGE  rows1786
 
-row1641:
+row1785:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26642,13 +30050,13 @@ row1641:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1641
+	JLT          row1785
 
-rows1642:
+rows1786:
 	CMPQ R8, SI
-	JGE  rows1644
+	JGE  rows1788
 
-row1643:
+row1787:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26670,16 +30078,16 @@ row1643:
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1643
+	JLT          row1787
 
-rows1644:
-	JMP done1603
+rows1788:
+	JMP done1747
 
-other1608:
+other1752:
 	CMPQ R8, R12
-	JGE  rows1646
+	JGE  rows1790
 
-row1645:
+row1789:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -26718,13 +30126,13 @@ row1645:
 	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row1645
+	JLT          row1789
 
-rows1646:
+rows1790:
 	CMPQ R8, SI
-	JGE  rows1648
+	JGE  rows1792
 
-row1647:
+row1791:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -26752,17 +30160,17 @@ row1647:
 	VADDPS       Z3, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row1647
+	JLT          row1791
 
-rows1648:
-	JMP done1609
+rows1792:
+	JMP done1753
 
-tooMany1565:
+tooMany1709:
 	MOVQ DI, results+24(FP)
 
-over1566:
-done1469:
-done825:
+over1710:
+done1613:
+done897:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -26787,15 +30195,15 @@ TEXT ·sumCodesAVX512S4(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next1650:
+next1794:
 	CMPQ (SP), $0x00000080
-	JLE  last1652
+	JLE  last1796
 	CMPQ (SP), $0x000000c0
-	JLT  wide1651
+	JLT  wide1795
 
-last1652:
+last1796:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower1653
+	JLE     narrower1797
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -26806,19 +30214,19 @@ last1652:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1656
+	JGE     over1800
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1654:
+result1798:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1657
+	JGT  many1801
 
-few1658:
+few1802:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -26828,13 +30236,13 @@ few1658:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty1660
+	JGE    empty1804
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1661
+	JNE    rounded1805
 
-whole1662:
+whole1806:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1663
+	JEQ       none1807
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -26849,9 +30257,9 @@ whole1662:
 	VPSRAD    $0x1c, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows1665
+	JGE       rows1809
 
-row1664:
+row1808:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -26930,13 +30338,13 @@ row1664:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1664
+	JLT          row1808
 
-rows1665:
+rows1809:
 	CMPQ R11, SI
-	JGE  rows1667
+	JGE  rows1811
 
-row1666:
+row1810:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -27003,14 +30411,14 @@ row1666:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1666
+	JLT          row1810
 
-rows1667:
-	JMP summed1659
+rows1811:
+	JMP summed1803
 
-none1663:
+none1807:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1668
+	JEQ       zeros1812
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -27021,9 +30429,9 @@ none1663:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1670
+	JGE       rows1814
 
-row1669:
+row1813:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27082,13 +30490,13 @@ row1669:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1669
+	JLT          row1813
 
-rows1670:
+rows1814:
 	CMPQ R10, SI
-	JGE  rows1672
+	JGE  rows1816
 
-row1671:
+row1815:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27139,12 +30547,12 @@ row1671:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1671
+	JLT          row1815
 
-rows1672:
-	JMP summed1659
+rows1816:
+	JMP summed1803
 
-zeros1668:
+zeros1812:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -27155,9 +30563,9 @@ zeros1668:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows1674
+	JGE       rows1818
 
-row1673:
+row1817:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -27226,13 +30634,13 @@ row1673:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1673
+	JLT          row1817
 
-rows1674:
+rows1818:
 	CMPQ R10, SI
-	JGE  rows1676
+	JGE  rows1820
 
-row1675:
+row1819:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -27289,17 +30697,17 @@ row1675:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1675
+	JLT          row1819
 
-rows1676:
-summed1659:
-summed1677:
+rows1820:
+summed1803:
+summed1821:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1680
+	JNE  special1824
 
-final1678:
+final1822:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1682
+	JNE       around1826
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -27310,39 +30718,39 @@ final1678:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored1681:
-stored1679:
+stored1825:
+stored1823:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1654
-	JMP  over1656
+	JLT  result1798
+	JMP  over1800
 
-many1657:
+many1801:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1655
-	JMP   few1658
+	JEQ   tooMany1799
+	JMP   few1802
 
-rounded1661:
+rounded1805:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1683
+	JEQ   skip1827
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1684
+	JNE   more1828
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1684
+	JNE   more1828
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1684
+	JNE   more1828
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1662
+	JCS   whole1806
 
-more1684:
+more1828:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -27358,9 +30766,9 @@ more1684:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1686
+	JGE          rows1830
 
-row1685:
+row1829:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27374,12 +30782,12 @@ row1685:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1687
+	JEQ          none1831
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1687:
+none1831:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -27453,22 +30861,22 @@ none1687:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1685
+	JLT          row1829
 
-rows1686:
+rows1830:
 	CMPQ R11, SI
-	JGE  rows1689
+	JGE  rows1833
 
-row1688:
+row1832:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1690
+	JEQ          none1834
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none1690:
+none1834:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -27540,30 +30948,30 @@ none1690:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1688
+	JLT          row1832
 
-rows1689:
-	JMP summed1659
+rows1833:
+	JMP summed1803
 
-skip1683:
+skip1827:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1691
+	JEQ   skip1835
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1692
+	JNE   more1836
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1692
+	JNE   more1836
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1692
+	JNE   more1836
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1662
+	JCS   whole1806
 
-more1692:
+more1836:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -27579,9 +30987,9 @@ more1692:
 	VPSRAD       $0x1c, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows1694
+	JGE          rows1838
 
-row1693:
+row1837:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -27595,12 +31003,12 @@ row1693:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1695
+	JEQ          none1839
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1695:
+none1839:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -27667,22 +31075,22 @@ none1695:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1693
+	JLT          row1837
 
-rows1694:
+rows1838:
 	CMPQ R11, SI
-	JGE  rows1697
+	JGE  rows1841
 
-row1696:
+row1840:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1698
+	JEQ          none1842
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none1698:
+none1842:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -27747,13 +31155,13 @@ none1698:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1696
+	JLT          row1840
 
-rows1697:
-	JMP summed1659
+rows1841:
+	JMP summed1803
 
-skip1691:
-around1682:
+skip1835:
+around1826:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -27762,11 +31170,11 @@ around1682:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored1681
+	JMP      stored1825
 
-special1680:
+special1824:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1699
+	JEQ     narrow1843
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -27776,14 +31184,14 @@ special1680:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored1679
+	JMP     stored1823
 
-narrow1699:
+narrow1843:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1700
+	JEQ          skip1844
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1701
+	JEQ          empty1845
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -27797,12 +31205,12 @@ narrow1699:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty1701:
-skip1700:
+empty1845:
+skip1844:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1702
+	JEQ       skip1846
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1703
+	JEQ       skip1847
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -27829,7 +31237,7 @@ skip1700:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip1703:
+skip1847:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -27844,10 +31252,10 @@ skip1703:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1705
+	JNE           around1849
 	VMOVDQU64     Z8, (DX)
 
-stored1704:
+stored1848:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -27862,10 +31270,10 @@ stored1704:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1707
+	JNE           around1851
 	VMOVDQU64     Z8, 64(DX)
 
-stored1706:
+stored1850:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -27880,10 +31288,10 @@ stored1706:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1709
+	JNE           around1853
 	VMOVDQU64     Z8, 128(DX)
 
-stored1708:
+stored1852:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -27892,10 +31300,10 @@ stored1708:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1711
+	JNE           around1855
 	VMOVDQU64     Y8, 192(DX)
 
-stored1710:
+stored1854:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -27904,18 +31312,18 @@ stored1710:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1713
+	JNE           around1857
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored1712:
-	JMP stored1679
+stored1856:
+	JMP stored1823
 
-skip1702:
+skip1846:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1714
+	JEQ       skip1858
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1715
+	JEQ       skip1859
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -27934,49 +31342,49 @@ skip1702:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip1715:
+skip1859:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1717
+	JNE       around1861
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored1716:
+stored1860:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1719
+	JNE       around1863
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored1718:
+stored1862:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1721
+	JNE       around1865
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored1720:
+stored1864:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1723
+	JNE       around1867
 	VMOVDQU64 Y8, 192(DX)
 
-stored1722:
+stored1866:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1725
+	JNE       around1869
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored1724:
-	JMP stored1679
+stored1868:
+	JMP stored1823
 
-skip1714:
+skip1858:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1726
+	JEQ     skip1870
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -27995,16 +31403,16 @@ skip1714:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip1726:
-	JMP final1678
+skip1870:
+	JMP final1822
 
-empty1660:
+empty1804:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1677
+	JNE       summed1821
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1677
+	JNE       summed1821
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1728
+	JNE       around1872
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -28014,52 +31422,52 @@ empty1660:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored1679
+	JMP       stored1823
 
-around1705:
+around1849:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1704
+	JMP      stored1848
 
-around1707:
+around1851:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored1706
+	JMP      stored1850
 
-around1709:
+around1853:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored1708
+	JMP      stored1852
 
-around1711:
+around1855:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored1710
+	JMP      stored1854
 
-around1713:
+around1857:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored1712
+	JMP      stored1856
 
-around1717:
+around1861:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored1716
+	JMP      stored1860
 
-around1719:
+around1863:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored1718
+	JMP      stored1862
 
-around1721:
+around1865:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored1720
+	JMP      stored1864
 
-around1723:
+around1867:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored1722
+	JMP      stored1866
 
-around1725:
+around1869:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored1724
+	JMP      stored1868
 
-around1728:
+around1872:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -28068,29 +31476,29 @@ around1728:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored1679
+	JMP      stored1823
 
-tooMany1655:
+tooMany1799:
 	MOVQ DI, results+24(FP)
 
-over1656:
+over1800:
 	SUBQ  $0x00000080, (SP)
-	JLE   done1649
+	JLE   done1793
 	ADDQ  $0x00000040, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide1729
+	JNE   wide1873
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip1730
+	JEQ   skip1874
 	ADDQ  $-256, to+56(FP)
 
-skip1730:
-wide1729:
-	JMP next1650
+skip1874:
+wide1873:
+	JMP next1794
 
-narrower1653:
+narrower1797:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower1731
+	JLE     narrower1875
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -28101,19 +31509,19 @@ narrower1653:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1734
+	JGE     over1878
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1732:
+result1876:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1735
+	JGT  many1879
 
-few1736:
+few1880:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -28122,13 +31530,13 @@ few1736:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty1738
+	JGE    empty1882
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1739
+	JNE    rounded1883
 
-whole1740:
+whole1884:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1741
+	JEQ       none1885
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -28143,9 +31551,9 @@ whole1740:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R11, R14
-	JGE       rows1743
+	JGE       rows1887
 
-row1742:
+row1886:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28218,13 +31626,13 @@ row1742:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1742
+	JLT          row1886
 
-rows1743:
+rows1887:
 	CMPQ R11, SI
-	JGE  rows1745
+	JGE  rows1889
 
-row1744:
+row1888:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -28285,14 +31693,14 @@ row1744:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1744
+	JLT          row1888
 
-rows1745:
-	JMP summed1737
+rows1889:
+	JMP summed1881
 
-none1741:
+none1885:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1746
+	JEQ       zeros1890
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -28303,9 +31711,9 @@ none1741:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows1748
+	JGE       rows1892
 
-row1747:
+row1891:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28359,13 +31767,13 @@ row1747:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1747
+	JLT          row1891
 
-rows1748:
+rows1892:
 	CMPQ R10, SI
-	JGE  rows1750
+	JGE  rows1894
 
-row1749:
+row1893:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28411,12 +31819,12 @@ row1749:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1749
+	JLT          row1893
 
-rows1750:
-	JMP summed1737
+rows1894:
+	JMP summed1881
 
-zeros1746:
+zeros1890:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -28427,9 +31835,9 @@ zeros1746:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1752
+	JGE       rows1896
 
-row1751:
+row1895:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -28493,13 +31901,13 @@ row1751:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1751
+	JLT          row1895
 
-rows1752:
+rows1896:
 	CMPQ R10, SI
-	JGE  rows1754
+	JGE  rows1898
 
-row1753:
+row1897:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -28551,17 +31959,17 @@ row1753:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1753
+	JLT          row1897
 
-rows1754:
-summed1737:
-summed1755:
+rows1898:
+summed1881:
+summed1899:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1758
+	JNE  special1902
 
-final1756:
+final1900:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1760
+	JNE       around1904
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -28571,39 +31979,39 @@ final1756:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored1759:
-stored1757:
+stored1903:
+stored1901:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1732
-	JMP  over1734
+	JLT  result1876
+	JMP  over1878
 
-many1735:
+many1879:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1733
-	JMP   few1736
+	JEQ   tooMany1877
+	JMP   few1880
 
-rounded1739:
+rounded1883:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1761
+	JEQ   skip1905
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1762
+	JNE   more1906
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1762
+	JNE   more1906
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1762
+	JNE   more1906
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1740
+	JCS   whole1884
 
-more1762:
+more1906:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -28619,9 +32027,9 @@ more1762:
 	VPSRAD       $0x1c, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows1764
+	JGE          rows1908
 
-row1763:
+row1907:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28635,12 +32043,12 @@ row1763:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1765
+	JEQ          none1909
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1765:
+none1909:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -28708,22 +32116,22 @@ none1765:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1763
+	JLT          row1907
 
-rows1764:
+rows1908:
 	CMPQ R11, SI
-	JGE  rows1767
+	JGE  rows1911
 
-row1766:
+row1910:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1768
+	JEQ          none1912
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none1768:
+none1912:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -28789,30 +32197,30 @@ none1768:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1766
+	JLT          row1910
 
-rows1767:
-	JMP summed1737
+rows1911:
+	JMP summed1881
 
-skip1761:
+skip1905:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1769
+	JEQ   skip1913
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1770
+	JNE   more1914
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1770
+	JNE   more1914
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1770
+	JNE   more1914
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1740
+	JCS   whole1884
 
-more1770:
+more1914:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -28828,9 +32236,9 @@ more1770:
 	VPSRAD       $0x1c, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows1772
+	JGE          rows1916
 
-row1771:
+row1915:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -28844,12 +32252,12 @@ row1771:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1773
+	JEQ          none1917
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1773:
+none1917:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -28910,22 +32318,22 @@ none1773:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1771
+	JLT          row1915
 
-rows1772:
+rows1916:
 	CMPQ R11, SI
-	JGE  rows1775
+	JGE  rows1919
 
-row1774:
+row1918:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1776
+	JEQ          none1920
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none1776:
+none1920:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -28984,13 +32392,13 @@ none1776:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1774
+	JLT          row1918
 
-rows1775:
-	JMP summed1737
+rows1919:
+	JMP summed1881
 
-skip1769:
-around1760:
+skip1913:
+around1904:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -28998,11 +32406,11 @@ around1760:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored1759
+	JMP      stored1903
 
-special1758:
+special1902:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1777
+	JEQ     narrow1921
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -29011,14 +32419,14 @@ special1758:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored1757
+	JMP     stored1901
 
-narrow1777:
+narrow1921:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1778
+	JEQ          skip1922
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1779
+	JEQ          empty1923
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -29031,12 +32439,12 @@ narrow1777:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty1779:
-skip1778:
+empty1923:
+skip1922:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1780
+	JEQ       skip1924
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1781
+	JEQ       skip1925
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -29060,7 +32468,7 @@ skip1778:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip1781:
+skip1925:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -29075,10 +32483,10 @@ skip1781:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1783
+	JNE           around1927
 	VMOVDQU64     Z7, (DX)
 
-stored1782:
+stored1926:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -29093,10 +32501,10 @@ stored1782:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1785
+	JNE           around1929
 	VMOVDQU64     Z7, 64(DX)
 
-stored1784:
+stored1928:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -29111,10 +32519,10 @@ stored1784:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1787
+	JNE           around1931
 	VMOVDQU64     Z7, 128(DX)
 
-stored1786:
+stored1930:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -29123,18 +32531,18 @@ stored1786:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1789
+	JNE           around1933
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored1788:
-	JMP stored1757
+stored1932:
+	JMP stored1901
 
-skip1780:
+skip1924:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1790
+	JEQ       skip1934
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1791
+	JEQ       skip1935
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -29151,43 +32559,43 @@ skip1780:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip1791:
+skip1935:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1793
+	JNE       around1937
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored1792:
+stored1936:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1795
+	JNE       around1939
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored1794:
+stored1938:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1797
+	JNE       around1941
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored1796:
+stored1940:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1799
+	JNE       around1943
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored1798:
-	JMP stored1757
+stored1942:
+	JMP stored1901
 
-skip1790:
+skip1934:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1800
+	JEQ     skip1944
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -29204,16 +32612,16 @@ skip1790:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip1800:
-	JMP final1756
+skip1944:
+	JMP final1900
 
-empty1738:
+empty1882:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1755
+	JNE       summed1899
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1801
+	JNE       narrow1945
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1802
+	JNE       around1946
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -29222,54 +32630,54 @@ empty1738:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored1757
+	JMP       stored1901
 
-narrow1801:
+narrow1945:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1803
+	JNE       around1947
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored1757
+	JMP       stored1901
 
-around1783:
+around1927:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored1782
+	JMP      stored1926
 
-around1785:
+around1929:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored1784
+	JMP      stored1928
 
-around1787:
+around1931:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored1786
+	JMP      stored1930
 
-around1789:
+around1933:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored1788
+	JMP      stored1932
 
-around1793:
+around1937:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored1792
+	JMP      stored1936
 
-around1795:
+around1939:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored1794
+	JMP      stored1938
 
-around1797:
+around1941:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored1796
+	JMP      stored1940
 
-around1799:
+around1943:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored1798
+	JMP      stored1942
 
-around1802:
+around1946:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -29277,24 +32685,24 @@ around1802:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored1757
+	JMP      stored1901
 
-around1803:
+around1947:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored1757
+	JMP      stored1901
 
-tooMany1733:
+tooMany1877:
 	MOVQ DI, results+24(FP)
 
-over1734:
-	JMP done1649
+over1878:
+	JMP done1793
 
-narrower1731:
+narrower1875:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower1804
+	JLE     narrower1948
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -29305,19 +32713,19 @@ narrower1731:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1807
+	JGE     over1951
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1805:
+result1949:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1808
+	JGT  many1952
 
-few1809:
+few1953:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -29325,13 +32733,13 @@ few1809:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty1811
+	JGE    empty1955
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1812
+	JNE    rounded1956
 
-whole1813:
+whole1957:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1814
+	JEQ       none1958
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -29346,9 +32754,9 @@ whole1813:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R11, R14
-	JGE       rows1816
+	JGE       rows1960
 
-row1815:
+row1959:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29415,13 +32823,13 @@ row1815:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1815
+	JLT          row1959
 
-rows1816:
+rows1960:
 	CMPQ R11, SI
-	JGE  rows1818
+	JGE  rows1962
 
-row1817:
+row1961:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -29476,14 +32884,14 @@ row1817:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1817
+	JLT          row1961
 
-rows1818:
-	JMP summed1810
+rows1962:
+	JMP summed1954
 
-none1814:
+none1958:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1819
+	JEQ       zeros1963
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -29494,9 +32902,9 @@ none1814:
 	VPSRAD    $0x1c, Z7, Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows1821
+	JGE       rows1965
 
-row1820:
+row1964:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29545,13 +32953,13 @@ row1820:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1820
+	JLT          row1964
 
-rows1821:
+rows1965:
 	CMPQ R10, SI
-	JGE  rows1823
+	JGE  rows1967
 
-row1822:
+row1966:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29592,12 +33000,12 @@ row1822:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1822
+	JLT          row1966
 
-rows1823:
-	JMP summed1810
+rows1967:
+	JMP summed1954
 
-zeros1819:
+zeros1963:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -29608,9 +33016,9 @@ zeros1819:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows1825
+	JGE       rows1969
 
-row1824:
+row1968:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -29669,13 +33077,13 @@ row1824:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1824
+	JLT          row1968
 
-rows1825:
+rows1969:
 	CMPQ R10, SI
-	JGE  rows1827
+	JGE  rows1971
 
-row1826:
+row1970:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -29722,17 +33130,17 @@ row1826:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1826
+	JLT          row1970
 
-rows1827:
-summed1810:
-summed1828:
+rows1971:
+summed1954:
+summed1972:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1831
+	JNE  special1975
 
-final1829:
+final1973:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1833
+	JNE       around1977
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -29741,39 +33149,39 @@ final1829:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored1832:
-stored1830:
+stored1976:
+stored1974:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1805
-	JMP  over1807
+	JLT  result1949
+	JMP  over1951
 
-many1808:
+many1952:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1806
-	JMP   few1809
+	JEQ   tooMany1950
+	JMP   few1953
 
-rounded1812:
+rounded1956:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1834
+	JEQ   skip1978
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1835
+	JNE   more1979
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1835
+	JNE   more1979
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1835
+	JNE   more1979
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1813
+	JCS   whole1957
 
-more1835:
+more1979:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -29789,9 +33197,9 @@ more1835:
 	VPSRAD       $0x1c, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows1837
+	JGE          rows1981
 
-row1836:
+row1980:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -29805,12 +33213,12 @@ row1836:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1838
+	JEQ          none1982
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1838:
+none1982:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -29872,22 +33280,22 @@ none1838:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1836
+	JLT          row1980
 
-rows1837:
+rows1981:
 	CMPQ R11, SI
-	JGE  rows1840
+	JGE  rows1984
 
-row1839:
+row1983:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1841
+	JEQ          none1985
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none1841:
+none1985:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -29947,30 +33355,30 @@ none1841:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1839
+	JLT          row1983
 
-rows1840:
-	JMP summed1810
+rows1984:
+	JMP summed1954
 
-skip1834:
+skip1978:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1842
+	JEQ   skip1986
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1843
+	JNE   more1987
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1843
+	JNE   more1987
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1843
+	JNE   more1987
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1813
+	JCS   whole1957
 
-more1843:
+more1987:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -29986,9 +33394,9 @@ more1843:
 	VPSRAD       $0x1c, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows1845
+	JGE          rows1989
 
-row1844:
+row1988:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30002,12 +33410,12 @@ row1844:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1846
+	JEQ          none1990
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1846:
+none1990:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -30062,22 +33470,22 @@ none1846:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1844
+	JLT          row1988
 
-rows1845:
+rows1989:
 	CMPQ R11, SI
-	JGE  rows1848
+	JGE  rows1992
 
-row1847:
+row1991:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1849
+	JEQ          none1993
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none1849:
+none1993:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -30130,24 +33538,24 @@ none1849:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1847
+	JLT          row1991
 
-rows1848:
-	JMP summed1810
+rows1992:
+	JMP summed1954
 
-skip1842:
-around1833:
+skip1986:
+around1977:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored1832
+	JMP      stored1976
 
-special1831:
+special1975:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1850
+	JEQ     narrow1994
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -30155,14 +33563,14 @@ special1831:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored1830
+	JMP     stored1974
 
-narrow1850:
+narrow1994:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1851
+	JEQ          skip1995
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1852
+	JEQ          empty1996
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -30174,12 +33582,12 @@ narrow1850:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty1852:
-skip1851:
+empty1996:
+skip1995:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1853
+	JEQ       skip1997
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1854
+	JEQ       skip1998
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -30200,7 +33608,7 @@ skip1851:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1854:
+skip1998:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -30215,10 +33623,10 @@ skip1854:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1856
+	JNE           around2000
 	VMOVDQU64     Z6, (DX)
 
-stored1855:
+stored1999:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -30233,10 +33641,10 @@ stored1855:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1858
+	JNE           around2002
 	VMOVDQU64     Z6, 64(DX)
 
-stored1857:
+stored2001:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -30245,10 +33653,10 @@ stored1857:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1860
+	JNE           around2004
 	VMOVDQU64     Y6, 128(DX)
 
-stored1859:
+stored2003:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -30257,18 +33665,18 @@ stored1859:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1862
+	JNE           around2006
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored1861:
-	JMP stored1830
+stored2005:
+	JMP stored1974
 
-skip1853:
+skip1997:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1863
+	JEQ       skip2007
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1864
+	JEQ       skip2008
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -30283,41 +33691,41 @@ skip1853:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip1864:
+skip2008:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1866
+	JNE       around2010
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored1865:
+stored2009:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1868
+	JNE       around2012
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored1867:
+stored2011:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1870
+	JNE       around2014
 	VMOVDQU64 Y6, 128(DX)
 
-stored1869:
+stored2013:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1872
+	JNE       around2016
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored1871:
-	JMP stored1830
+stored2015:
+	JMP stored1974
 
-skip1863:
+skip2007:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1873
+	JEQ     skip2017
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -30332,16 +33740,16 @@ skip1863:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip1873:
-	JMP final1829
+skip2017:
+	JMP final1973
 
-empty1811:
+empty1955:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1828
+	JNE       summed1972
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1828
+	JNE       summed1972
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1875
+	JNE       around2019
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -30349,60 +33757,60 @@ empty1811:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored1830
+	JMP       stored1974
 
-around1856:
+around2000:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored1855
+	JMP      stored1999
 
-around1858:
+around2002:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored1857
+	JMP      stored2001
 
-around1860:
+around2004:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1859
+	JMP      stored2003
 
-around1862:
+around2006:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1861
+	JMP      stored2005
 
-around1866:
+around2010:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored1865
+	JMP      stored2009
 
-around1868:
+around2012:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored1867
+	JMP      stored2011
 
-around1870:
+around2014:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored1869
+	JMP      stored2013
 
-around1872:
+around2016:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored1871
+	JMP      stored2015
 
-around1875:
+around2019:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored1830
+	JMP      stored1974
 
-tooMany1806:
+tooMany1950:
 	MOVQ DI, results+24(FP)
 
-over1807:
-	JMP done1649
+over1951:
+	JMP done1793
 
-narrower1804:
+narrower1948:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower1876
+	JLE     narrower2020
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -30413,32 +33821,32 @@ narrower1804:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1879
+	JGE     over2023
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1877:
+result2021:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1880
+	JGT  many2024
 
-few1881:
+few2025:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty1883
+	JGE    empty2027
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1884
+	JNE    rounded2028
 
-whole1885:
+whole2029:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1886
+	JEQ       none2030
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -30453,9 +33861,9 @@ whole1885:
 	VPSRAD    $0x1c, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R11, R14
-	JGE       rows1888
+	JGE       rows2032
 
-row1887:
+row2031:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30516,13 +33924,13 @@ row1887:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1887
+	JLT          row2031
 
-rows1888:
+rows2032:
 	CMPQ R11, SI
-	JGE  rows1890
+	JGE  rows2034
 
-row1889:
+row2033:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -30571,14 +33979,14 @@ row1889:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1889
+	JLT          row2033
 
-rows1890:
-	JMP summed1882
+rows2034:
+	JMP summed2026
 
-none1886:
+none2030:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1891
+	JEQ       zeros2035
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -30589,9 +33997,9 @@ none1886:
 	VPSRAD    $0x1c, Z6, Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R10, R13
-	JGE       rows1893
+	JGE       rows2037
 
-row1892:
+row2036:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30635,13 +34043,13 @@ row1892:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1892
+	JLT          row2036
 
-rows1893:
+rows2037:
 	CMPQ R10, SI
-	JGE  rows1895
+	JGE  rows2039
 
-row1894:
+row2038:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30677,12 +34085,12 @@ row1894:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1894
+	JLT          row2038
 
-rows1895:
-	JMP summed1882
+rows2039:
+	JMP summed2026
 
-zeros1891:
+zeros2035:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -30693,9 +34101,9 @@ zeros1891:
 	VPSRAD    $0x1c, Z7, Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows1897
+	JGE       rows2041
 
-row1896:
+row2040:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -30749,13 +34157,13 @@ row1896:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1896
+	JLT          row2040
 
-rows1897:
+rows2041:
 	CMPQ R10, SI
-	JGE  rows1899
+	JGE  rows2043
 
-row1898:
+row2042:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -30797,17 +34205,17 @@ row1898:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1898
+	JLT          row2042
 
-rows1899:
-summed1882:
-summed1900:
+rows2043:
+summed2026:
+summed2044:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1903
+	JNE  special2047
 
-final1901:
+final2045:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1905
+	JNE       around2049
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -30815,39 +34223,39 @@ final1901:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored1904:
-stored1902:
+stored2048:
+stored2046:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1877
-	JMP  over1879
+	JLT  result2021
+	JMP  over2023
 
-many1880:
+many2024:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1878
-	JMP   few1881
+	JEQ   tooMany2022
+	JMP   few2025
 
-rounded1884:
+rounded2028:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1906
+	JEQ   skip2050
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1907
+	JNE   more2051
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1907
+	JNE   more2051
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1907
+	JNE   more2051
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1885
+	JCS   whole2029
 
-more1907:
+more2051:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -30863,9 +34271,9 @@ more1907:
 	VPSRAD       $0x1c, Z8, Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows1909
+	JGE          rows2053
 
-row1908:
+row2052:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -30879,12 +34287,12 @@ row1908:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1910
+	JEQ          none2054
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1910:
+none2054:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -30940,22 +34348,22 @@ none1910:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1908
+	JLT          row2052
 
-rows1909:
+rows2053:
 	CMPQ R11, SI
-	JGE  rows1912
+	JGE  rows2056
 
-row1911:
+row2055:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1913
+	JEQ          none2057
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none1913:
+none2057:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -31009,30 +34417,30 @@ none1913:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1911
+	JLT          row2055
 
-rows1912:
-	JMP summed1882
+rows2056:
+	JMP summed2026
 
-skip1906:
+skip2050:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1914
+	JEQ   skip2058
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1915
+	JNE   more2059
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1915
+	JNE   more2059
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1915
+	JNE   more2059
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1885
+	JCS   whole2029
 
-more1915:
+more2059:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -31048,9 +34456,9 @@ more1915:
 	VPSRAD       $0x1c, Z8, Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows1917
+	JGE          rows2061
 
-row1916:
+row2060:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31064,12 +34472,12 @@ row1916:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1918
+	JEQ          none2062
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1918:
+none2062:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -31118,22 +34526,22 @@ none1918:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1916
+	JLT          row2060
 
-rows1917:
+rows2061:
 	CMPQ R11, SI
-	JGE  rows1920
+	JGE  rows2064
 
-row1919:
+row2063:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1921
+	JEQ          none2065
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none1921:
+none2065:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -31180,37 +34588,37 @@ none1921:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1919
+	JLT          row2063
 
-rows1920:
-	JMP summed1882
+rows2064:
+	JMP summed2026
 
-skip1914:
-around1905:
+skip2058:
+around2049:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored1904
+	JMP      stored2048
 
-special1903:
+special2047:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1922
+	JEQ     narrow2066
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored1902
+	JMP     stored2046
 
-narrow1922:
+narrow2066:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1923
+	JEQ          skip2067
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1924
+	JEQ          empty2068
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -31221,12 +34629,12 @@ narrow1922:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty1924:
-skip1923:
+empty2068:
+skip2067:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1925
+	JEQ       skip2069
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1926
+	JEQ       skip2070
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -31244,7 +34652,7 @@ skip1923:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1926:
+skip2070:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -31259,10 +34667,10 @@ skip1926:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1928
+	JNE           around2072
 	VMOVDQU64     Z5, (DX)
 
-stored1927:
+stored2071:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -31277,10 +34685,10 @@ stored1927:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1930
+	JNE           around2074
 	VMOVDQU64     Z5, 64(DX)
 
-stored1929:
+stored2073:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -31289,18 +34697,18 @@ stored1929:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1932
+	JNE           around2076
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored1931:
-	JMP stored1902
+stored2075:
+	JMP stored2046
 
-skip1925:
+skip2069:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip1933
+	JEQ       skip2077
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1934
+	JEQ       skip2078
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -31313,35 +34721,35 @@ skip1925:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip1934:
+skip2078:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1936
+	JNE       around2080
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored1935:
+stored2079:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1938
+	JNE       around2082
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored1937:
+stored2081:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1940
+	JNE       around2084
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored1939:
-	JMP stored1902
+stored2083:
+	JMP stored2046
 
-skip1933:
+skip2077:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip1941
+	JEQ     skip2085
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -31354,84 +34762,84 @@ skip1933:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip1941:
-	JMP final1901
+skip2085:
+	JMP final2045
 
-empty1883:
+empty2027:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1900
+	JNE       summed2044
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow1942
+	JNE       narrow2086
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1943
+	JNE       around2087
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored1902
+	JMP       stored2046
 
-narrow1942:
+narrow2086:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1944
+	JNE       around2088
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored1902
+	JMP       stored2046
 
-around1928:
+around2072:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored1927
+	JMP      stored2071
 
-around1930:
+around2074:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored1929
+	JMP      stored2073
 
-around1932:
+around2076:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1931
+	JMP      stored2075
 
-around1936:
+around2080:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored1935
+	JMP      stored2079
 
-around1938:
+around2082:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored1937
+	JMP      stored2081
 
-around1940:
+around2084:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored1939
+	JMP      stored2083
 
-around1943:
+around2087:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored1902
+	JMP      stored2046
 
-around1944:
+around2088:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored1902
+	JMP      stored2046
 
-tooMany1878:
+tooMany2022:
 	MOVQ DI, results+24(FP)
 
-over1879:
-	JMP done1649
+over2023:
+	JMP done1793
 
-narrower1876:
+narrower2020:
 	CMPQ (SP), $0x00000030
-	JLE  narrower1945
+	JLE  narrower2089
 
-wide1651:
+wide1795:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -31442,31 +34850,31 @@ wide1651:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over1948
+	JGE     over2092
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result1946:
+result2090:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many1949
+	JGT  many2093
 
-few1950:
+few2094:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty1952
+	JGE    empty2096
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded1953
+	JNE    rounded2097
 
-whole1954:
+whole2098:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none1955
+	JEQ       none2099
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -31481,9 +34889,9 @@ whole1954:
 	VPSRAD    $0x1c, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows1957
+	JGE       rows2101
 
-row1956:
+row2100:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31538,13 +34946,13 @@ row1956:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1956
+	JLT          row2100
 
-rows1957:
+rows2101:
 	CMPQ R11, SI
-	JGE  rows1959
+	JGE  rows2103
 
-row1958:
+row2102:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -31587,14 +34995,14 @@ row1958:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1958
+	JLT          row2102
 
-rows1959:
-	JMP summed1951
+rows2103:
+	JMP summed2095
 
-none1955:
+none2099:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros1960
+	JEQ       zeros2104
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -31605,9 +35013,9 @@ none1955:
 	VPSRAD    $0x1c, Z9, Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows1962
+	JGE       rows2106
 
-row1961:
+row2105:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -31646,13 +35054,13 @@ row1961:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1961
+	JLT          row2105
 
-rows1962:
+rows2106:
 	CMPQ R10, SI
-	JGE  rows1964
+	JGE  rows2108
 
-row1963:
+row2107:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31683,12 +35091,12 @@ row1963:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1963
+	JLT          row2107
 
-rows1964:
-	JMP summed1951
+rows2108:
+	JMP summed2095
 
-zeros1960:
+zeros2104:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -31699,9 +35107,9 @@ zeros1960:
 	VPSRAD    $0x1c, Z10, Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows1966
+	JGE       rows2110
 
-row1965:
+row2109:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -31750,13 +35158,13 @@ row1965:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row1965
+	JLT          row2109
 
-rows1966:
+rows2110:
 	CMPQ R10, SI
-	JGE  rows1968
+	JGE  rows2112
 
-row1967:
+row2111:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -31793,74 +35201,75 @@ row1967:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row1967
+	JLT          row2111
 
-rows1968:
-summed1951:
-summed1969:
+rows2112:
+summed2095:
+summed2113:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special1972
+	JNE  special2116
 
-final1970:
+final2114:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around1974
+	JNE       around2118
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored1973:
-stored1971:
+stored2117:
+stored2115:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result1946
-	JMP  over1948
+	JLT  result2090
+	JMP  over2092
 
-many1949:
+many2093:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany1947
-	JMP   few1950
+	JEQ   tooMany2091
+	JMP   few2094
 
-rounded1953:
+rounded2097:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip1975
+	JEQ   skip2119
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1976
+	JNE   more2120
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1976
+	JNE   more2120
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1976
+	JNE   more2120
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole1954
+	JCS   whole2098
 
-more1976:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	CMPQ         R11, R14
-	JGE          rows1978
+more2120:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2121
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z11
+	VPSLLD    $0x1c, Z11, Z11
+	VPSRAD    $0x1c, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	CMPQ      R11, R14
+	JGE       rows2123
 
-row1977:
+row2122:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -31873,13 +35282,9 @@ row1977:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1979
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none1979:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -31924,27 +35329,23 @@ none1979:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1977
+	JLT          row2122
 
-rows1978:
+rows2123:
 	CMPQ R11, SI
-	JGE  rows1981
+	JGE  rows2125
 
-row1980:
+row2124:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1982
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none1982:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -31988,52 +35389,295 @@ none1982:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1980
+	JLT          row2124
 
-rows1981:
-	JMP summed1951
+rows2125:
+	JMP summed2095
 
-skip1975:
+none2121:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2126
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z9
+	VPSLLD    $0x1c, Z9, Z9
+	VPSRAD    $0x1c, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	CMPQ      R10, R13
+	JGE       rows2128
+
+row2127:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2127
+
+rows2128:
+	CMPQ R10, SI
+	JGE  rows2130
+
+row2129:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2129
+
+rows2130:
+	JMP summed2095
+
+zeros2126:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z10
+	VPSLLD    $0x1c, Z10, Z10
+	VPSRAD    $0x1c, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	CMPQ      R10, R13
+	JGE       rows2132
+
+row2131:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VPSRLD       $0x10, Z11, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z8, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2131
+
+rows2132:
+	CMPQ R10, SI
+	JGE  rows2134
+
+row2133:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VPSRLD       $0x10, Z11, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z8, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2133
+
+rows2134:
+	JMP summed2095
+
+skip2119:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip1983
+	JEQ   skip2135
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more1984
+	JNE   more2136
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more1984
+	JNE   more2136
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more1984
+	JNE   more2136
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole1954
+	JCS   whole2098
 
-more1984:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z11
-	VPSLLD       $0x1c, Z11, Z11
-	VPSRAD       $0x1c, Z11, Z11
-	VCVTDQ2PS    Z11, Z11
-	CMPQ         R11, R14
-	JGE          rows1986
+more2136:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2137
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z11
+	VPSLLD    $0x1c, Z11, Z11
+	VPSRAD    $0x1c, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	CMPQ      R11, R14
+	JGE       rows2139
 
-row1985:
+row2138:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32046,13 +35690,9 @@ row1985:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1987
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none1987:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -32090,27 +35730,23 @@ none1987:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row1985
+	JLT          row2138
 
-rows1986:
+rows2139:
 	CMPQ R11, SI
-	JGE  rows1989
+	JGE  rows2141
 
-row1988:
+row2140:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none1990
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none1990:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -32147,39 +35783,253 @@ none1990:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row1988
+	JLT          row2140
 
-rows1989:
-	JMP summed1951
+rows2141:
+	JMP summed2095
 
-skip1983:
-around1974:
+none2137:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2142
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z9
+	VPSLLD    $0x1c, Z9, Z9
+	VPSRAD    $0x1c, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	CMPQ      R10, R13
+	JGE       rows2144
+
+row2143:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2143
+
+rows2144:
+	CMPQ R10, SI
+	JGE  rows2146
+
+row2145:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2145
+
+rows2146:
+	JMP summed2095
+
+zeros2142:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z10
+	VPSLLD    $0x1c, Z10, Z10
+	VPSRAD    $0x1c, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	CMPQ      R10, R13
+	JGE       rows2148
+
+row2147:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y8
+	VCVTPH2PS    Y8, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2147
+
+rows2148:
+	CMPQ R10, SI
+	JGE  rows2150
+
+row2149:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y8
+	VCVTPH2PS    Y8, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2149
+
+rows2150:
+	JMP summed2095
+
+skip2135:
+around2118:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored1973
+	JMP      stored2117
 
-special1972:
+special2116:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow1991
+	JEQ     narrow2151
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored1971
+	JMP     stored2115
 
-narrow1991:
+narrow2151:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip1992
+	JEQ          skip2152
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty1993
+	JEQ          empty2153
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -32189,12 +36039,12 @@ narrow1991:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty1993:
-skip1992:
+empty2153:
+skip2152:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip1994
+	JEQ       skip2154
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip1995
+	JEQ       skip2155
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -32209,7 +36059,7 @@ skip1992:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip1995:
+skip2155:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -32224,10 +36074,10 @@ skip1995:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1997
+	JNE           around2157
 	VMOVDQU64     Z8, (DX)
 
-stored1996:
+stored2156:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -32236,10 +36086,10 @@ stored1996:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around1999
+	JNE           around2159
 	VMOVDQU64     Y8, 64(DX)
 
-stored1998:
+stored2158:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -32248,18 +36098,18 @@ stored1998:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2001
+	JNE           around2161
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored2000:
-	JMP stored1971
+stored2160:
+	JMP stored2115
 
-skip1994:
+skip2154:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2002
+	JEQ       skip2162
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2003
+	JEQ       skip2163
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -32270,33 +36120,33 @@ skip1994:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip2003:
+skip2163:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2005
+	JNE       around2165
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored2004:
+stored2164:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2007
+	JNE       around2167
 	VMOVDQU64 Y8, 64(DX)
 
-stored2006:
+stored2166:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2009
+	JNE       around2169
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored2008:
-	JMP stored1971
+stored2168:
+	JMP stored2115
 
-skip2002:
+skip2162:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2010
+	JEQ     skip2170
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -32307,76 +36157,76 @@ skip2002:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip2010:
-	JMP final1970
+skip2170:
+	JMP final2114
 
-empty1952:
+empty2096:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed1969
+	JNE       summed2113
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed1969
+	JNE       summed2113
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2012
+	JNE       around2172
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored1971
+	JMP       stored2115
 
-around1997:
+around2157:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored1996
+	JMP      stored2156
 
-around1999:
+around2159:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored1998
+	JMP      stored2158
 
-around2001:
+around2161:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2000
+	JMP      stored2160
 
-around2005:
+around2165:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored2004
+	JMP      stored2164
 
-around2007:
+around2167:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored2006
+	JMP      stored2166
 
-around2009:
+around2169:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2008
+	JMP      stored2168
 
-around2012:
+around2172:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored1971
+	JMP      stored2115
 
-tooMany1947:
+tooMany2091:
 	MOVQ DI, results+24(FP)
 
-over1948:
+over2092:
 	SUBQ  $0x00000040, (SP)
-	JLE   done1649
+	JLE   done1793
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2013
+	JNE   wide2173
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2014
+	JEQ   skip2174
 	ADDQ  $-128, to+56(FP)
 
-skip2014:
-wide2013:
-	JMP next1650
+skip2174:
+wide2173:
+	JMP next1794
 
-narrower1945:
+narrower2089:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower2015
+	JLE     narrower2175
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -32387,30 +36237,30 @@ narrower1945:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2018
+	JGE     over2178
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2016:
+result2176:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2019
+	JGT  many2179
 
-few2020:
+few2180:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty2022
+	JGE    empty2182
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2023
+	JNE    rounded2183
 
-whole2024:
+whole2184:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2025
+	JEQ       none2185
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -32425,9 +36275,9 @@ whole2024:
 	VPSRAD    $0x1c, Z6, Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R11, R14
-	JGE       rows2027
+	JGE       rows2187
 
-row2026:
+row2186:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32476,13 +36326,13 @@ row2026:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2026
+	JLT          row2186
 
-rows2027:
+rows2187:
 	CMPQ R11, SI
-	JGE  rows2029
+	JGE  rows2189
 
-row2028:
+row2188:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -32519,14 +36369,14 @@ row2028:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2028
+	JLT          row2188
 
-rows2029:
-	JMP summed2021
+rows2189:
+	JMP summed2181
 
-none2025:
+none2185:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2030
+	JEQ       zeros2190
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -32537,9 +36387,9 @@ none2025:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2032
+	JGE       rows2192
 
-row2031:
+row2191:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32573,13 +36423,13 @@ row2031:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2031
+	JLT          row2191
 
-rows2032:
+rows2192:
 	CMPQ R10, SI
-	JGE  rows2034
+	JGE  rows2194
 
-row2033:
+row2193:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32605,12 +36455,12 @@ row2033:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2033
+	JLT          row2193
 
-rows2034:
-	JMP summed2021
+rows2194:
+	JMP summed2181
 
-zeros2030:
+zeros2190:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -32621,9 +36471,9 @@ zeros2030:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R10, R13
-	JGE       rows2036
+	JGE       rows2196
 
-row2035:
+row2195:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -32667,13 +36517,13 @@ row2035:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2035
+	JLT          row2195
 
-rows2036:
+rows2196:
 	CMPQ R10, SI
-	JGE  rows2038
+	JGE  rows2198
 
-row2037:
+row2197:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -32705,73 +36555,74 @@ row2037:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2037
+	JLT          row2197
 
-rows2038:
-summed2021:
-summed2039:
+rows2198:
+summed2181:
+summed2199:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2042
+	JNE  special2202
 
-final2040:
+final2200:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2044
+	JNE       around2204
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored2043:
-stored2041:
+stored2203:
+stored2201:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2016
-	JMP  over2018
+	JLT  result2176
+	JMP  over2178
 
-many2019:
+many2179:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2017
-	JMP   few2020
+	JEQ   tooMany2177
+	JMP   few2180
 
-rounded2023:
+rounded2183:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2045
+	JEQ   skip2205
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2046
+	JNE   more2206
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2046
+	JNE   more2206
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2046
+	JNE   more2206
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2024
+	JCS   whole2184
 
-more2046:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	CMPQ         R11, R14
-	JGE          rows2048
+more2206:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2207
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z6
+	VPSLLD    $0x1c, Z6, Z6
+	VPSRAD    $0x1c, Z6, Z6
+	VCVTDQ2PS Z6, Z6
+	CMPQ      R11, R14
+	JGE       rows2209
 
-row2047:
+row2208:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32784,13 +36635,9 @@ row2047:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2049
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none2049:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -32829,27 +36676,23 @@ none2049:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2047
+	JLT          row2208
 
-rows2048:
+rows2209:
 	CMPQ R11, SI
-	JGE  rows2051
+	JGE  rows2211
 
-row2050:
+row2210:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2052
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none2052:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -32887,52 +36730,275 @@ none2052:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2050
+	JLT          row2210
 
-rows2051:
-	JMP summed2021
+rows2211:
+	JMP summed2181
 
-skip2045:
+none2207:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2212
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2214
+
+row2213:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z5, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2213
+
+rows2214:
+	CMPQ R10, SI
+	JGE  rows2216
+
+row2215:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z5, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2215
+
+rows2216:
+	JMP summed2181
+
+zeros2212:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VPSLLD    $0x1c, Z5, Z5
+	VPSRAD    $0x1c, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R10, R13
+	JGE       rows2218
+
+row2217:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VPSRLD       $0x10, Z6, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
+	VPADDD       Z3, Z6, Z6
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2217
+
+rows2218:
+	CMPQ R10, SI
+	JGE  rows2220
+
+row2219:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VPSRLD       $0x10, Z6, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
+	VPADDD       Z3, Z6, Z6
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2219
+
+rows2220:
+	JMP summed2181
+
+skip2205:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2053
+	JEQ   skip2221
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2054
+	JNE   more2222
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2054
+	JNE   more2222
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2054
+	JNE   more2222
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2024
+	JCS   whole2184
 
-more2054:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z6
-	VPSLLD       $0x1c, Z6, Z6
-	VPSRAD       $0x1c, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	CMPQ         R11, R14
-	JGE          rows2056
+more2222:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2223
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z6
+	VPSLLD    $0x1c, Z6, Z6
+	VPSRAD    $0x1c, Z6, Z6
+	VCVTDQ2PS Z6, Z6
+	CMPQ      R11, R14
+	JGE       rows2225
 
-row2055:
+row2224:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -32945,13 +37011,9 @@ row2055:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2057
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none2057:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -32983,27 +37045,23 @@ none2057:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2055
+	JLT          row2224
 
-rows2056:
+rows2225:
 	CMPQ R11, SI
-	JGE  rows2059
+	JGE  rows2227
 
-row2058:
+row2226:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2060
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none2060:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -33034,37 +37092,231 @@ none2060:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2058
+	JLT          row2226
 
-rows2059:
-	JMP summed2021
+rows2227:
+	JMP summed2181
 
-skip2053:
-around2044:
+none2223:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2228
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VPSLLD    $0x1c, Z4, Z4
+	VPSRAD    $0x1c, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2230
+
+row2229:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2229
+
+rows2230:
+	CMPQ R10, SI
+	JGE  rows2232
+
+row2231:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2231
+
+rows2232:
+	JMP summed2181
+
+zeros2228:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VPSLLD    $0x1c, Z5, Z5
+	VPSRAD    $0x1c, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R10, R13
+	JGE       rows2234
+
+row2233:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VCVTPS2PH    $0x00, Z6, Y3
+	VCVTPH2PS    Y3, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2233
+
+rows2234:
+	CMPQ R10, SI
+	JGE  rows2236
+
+row2235:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VCVTPS2PH    $0x00, Z6, Y3
+	VCVTPH2PS    Y3, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2235
+
+rows2236:
+	JMP summed2181
+
+skip2221:
+around2204:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored2043
+	JMP      stored2203
 
-special2042:
+special2202:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2061
+	JEQ     narrow2237
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored2041
+	JMP     stored2201
 
-narrow2061:
+narrow2237:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2062
+	JEQ          skip2238
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2063
+	JEQ          empty2239
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -33073,12 +37325,12 @@ narrow2061:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty2063:
-skip2062:
+empty2239:
+skip2238:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2064
+	JEQ       skip2240
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2065
+	JEQ       skip2241
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -33090,7 +37342,7 @@ skip2062:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2065:
+skip2241:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -33105,10 +37357,10 @@ skip2065:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2067
+	JNE           around2243
 	VMOVDQU64     Z3, (DX)
 
-stored2066:
+stored2242:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -33117,18 +37369,18 @@ stored2066:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2069
+	JNE           around2245
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored2068:
-	JMP stored2041
+stored2244:
+	JMP stored2201
 
-skip2064:
+skip2240:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2070
+	JEQ       skip2246
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2071
+	JEQ       skip2247
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -33137,27 +37389,27 @@ skip2064:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2071:
+skip2247:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2073
+	JNE       around2249
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored2072:
+stored2248:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2075
+	JNE       around2251
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored2074:
-	JMP stored2041
+stored2250:
+	JMP stored2201
 
-skip2070:
+skip2246:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2076
+	JEQ     skip2252
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -33166,67 +37418,67 @@ skip2070:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip2076:
-	JMP final2040
+skip2252:
+	JMP final2200
 
-empty2022:
+empty2182:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2039
+	JNE       summed2199
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2077
+	JNE       narrow2253
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2078
+	JNE       around2254
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored2041
+	JMP       stored2201
 
-narrow2077:
+narrow2253:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2079
+	JNE       around2255
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored2041
+	JMP       stored2201
 
-around2067:
+around2243:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored2066
+	JMP      stored2242
 
-around2069:
+around2245:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2068
+	JMP      stored2244
 
-around2073:
+around2249:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored2072
+	JMP      stored2248
 
-around2075:
+around2251:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2074
+	JMP      stored2250
 
-around2078:
+around2254:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored2041
+	JMP      stored2201
 
-around2079:
+around2255:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2041
+	JMP      stored2201
 
-tooMany2017:
+tooMany2177:
 	MOVQ DI, results+24(FP)
 
-over2018:
-	JMP done1649
+over2178:
+	JMP done1793
 
-narrower2015:
+narrower2175:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower2080
+	JLE     narrower2256
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -33237,27 +37489,27 @@ narrower2015:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2083
+	JGE     over2259
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2081:
+result2257:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2084
+	JGT  many2260
 
-few2085:
+few2261:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	CMPQ      BX, SI
-	JGE       empty2087
+	JGE       empty2263
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2088
+	JNE       rounded2264
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2090
+	JEQ       none2266
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -33272,9 +37524,9 @@ few2085:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2092
+	JGE       rows2268
 
-row2091:
+row2267:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -33317,13 +37569,13 @@ row2091:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2091
+	JLT          row2267
 
-rows2092:
+rows2268:
 	CMPQ R11, SI
-	JGE  rows2094
+	JGE  rows2270
 
-row2093:
+row2269:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -33354,7 +37606,7 @@ row2093:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2094
+	JGE          rows2270
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -33385,7 +37637,7 @@ row2093:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2094
+	JGE          rows2270
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -33416,7 +37668,7 @@ row2093:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2094
+	JGE          rows2270
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -33447,14 +37699,14 @@ row2093:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2093
+	JLT          row2269
 
-rows2094:
-	JMP summed2086
+rows2270:
+	JMP summed2262
 
-none2090:
+none2266:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2095
+	JEQ       zeros2271
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -33465,9 +37717,9 @@ none2090:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2097
+	JGE       rows2273
 
-row2096:
+row2272:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33496,13 +37748,13 @@ row2096:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2096
+	JLT          row2272
 
-rows2097:
+rows2273:
 	CMPQ R10, SI
-	JGE  rows2099
+	JGE  rows2275
 
-row2098:
+row2274:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33523,7 +37775,7 @@ row2098:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2099
+	JGE          rows2275
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33544,7 +37796,7 @@ row2098:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2099
+	JGE          rows2275
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33565,7 +37817,7 @@ row2098:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2099
+	JGE          rows2275
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33586,12 +37838,12 @@ row2098:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2098
+	JLT          row2274
 
-rows2099:
-	JMP summed2086
+rows2275:
+	JMP summed2262
 
-zeros2095:
+zeros2271:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -33602,9 +37854,9 @@ zeros2095:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2101
+	JGE       rows2277
 
-row2100:
+row2276:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33643,13 +37895,13 @@ row2100:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2100
+	JLT          row2276
 
-rows2101:
+rows2277:
 	CMPQ R10, SI
-	JGE  rows2103
+	JGE  rows2279
 
-row2102:
+row2278:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33676,7 +37928,7 @@ row2102:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2103
+	JGE          rows2279
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33703,7 +37955,7 @@ row2102:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2103
+	JGE          rows2279
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33730,7 +37982,7 @@ row2102:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2103
+	JGE          rows2279
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -33757,40 +38009,40 @@ row2102:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2102
+	JLT          row2278
 
-rows2103:
-summed2086:
-summed2104:
+rows2279:
+summed2262:
+summed2280:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2107
+	JNE  special2283
 
-final2105:
+final2281:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2109
+	JNE       around2285
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored2108:
-stored2106:
+stored2284:
+stored2282:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2081
-	JMP  over2083
+	JLT  result2257
+	JMP  over2259
 
-many2084:
+many2260:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2082
-	JMP   few2085
+	JEQ   tooMany2258
+	JMP   few2261
 
-rounded2088:
+rounded2264:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2110
+	JEQ       skip2286
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2111
+	JEQ       none2287
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -33805,9 +38057,9 @@ rounded2088:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2113
+	JGE       rows2289
 
-row2112:
+row2288:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -33860,13 +38112,13 @@ row2112:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2112
+	JLT          row2288
 
-rows2113:
+rows2289:
 	CMPQ R11, SI
-	JGE  rows2115
+	JGE  rows2291
 
-row2114:
+row2290:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z2
@@ -33907,14 +38159,14 @@ row2114:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2114
+	JLT          row2290
 
-rows2115:
-	JMP summed2086
+rows2291:
+	JMP summed2262
 
-none2111:
+none2287:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2116
+	JEQ       zeros2292
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -33925,9 +38177,9 @@ none2111:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2118
+	JGE       rows2294
 
-row2117:
+row2293:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -33965,13 +38217,13 @@ row2117:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2117
+	JLT          row2293
 
-rows2118:
+rows2294:
 	CMPQ R10, SI
-	JGE  rows2120
+	JGE  rows2296
 
-row2119:
+row2295:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34001,12 +38253,12 @@ row2119:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2119
+	JLT          row2295
 
-rows2120:
-	JMP summed2086
+rows2296:
+	JMP summed2262
 
-zeros2116:
+zeros2292:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -34017,9 +38269,9 @@ zeros2116:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2122
+	JGE       rows2298
 
-row2121:
+row2297:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34067,13 +38319,13 @@ row2121:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2121
+	JLT          row2297
 
-rows2122:
+rows2298:
 	CMPQ R10, SI
-	JGE  rows2124
+	JGE  rows2300
 
-row2123:
+row2299:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34109,16 +38361,16 @@ row2123:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2123
+	JLT          row2299
 
-rows2124:
-	JMP summed2086
+rows2300:
+	JMP summed2262
 
-skip2110:
+skip2286:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2125
+	JEQ       skip2301
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2126
+	JEQ       none2302
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -34133,9 +38385,9 @@ skip2110:
 	VPSRAD    $0x1c, Z5, Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2128
+	JGE       rows2304
 
-row2127:
+row2303:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -34181,13 +38433,13 @@ row2127:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2127
+	JLT          row2303
 
-rows2128:
+rows2304:
 	CMPQ R11, SI
-	JGE  rows2130
+	JGE  rows2306
 
-row2129:
+row2305:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -34221,14 +38473,14 @@ row2129:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2129
+	JLT          row2305
 
-rows2130:
-	JMP summed2086
+rows2306:
+	JMP summed2262
 
-none2126:
+none2302:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2131
+	JEQ       zeros2307
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -34239,9 +38491,9 @@ none2126:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2133
+	JGE       rows2309
 
-row2132:
+row2308:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34272,13 +38524,13 @@ row2132:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2132
+	JLT          row2308
 
-rows2133:
+rows2309:
 	CMPQ R10, SI
-	JGE  rows2135
+	JGE  rows2311
 
-row2134:
+row2310:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34301,12 +38553,12 @@ row2134:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2134
+	JLT          row2310
 
-rows2135:
-	JMP summed2086
+rows2311:
+	JMP summed2262
 
-zeros2131:
+zeros2307:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -34317,9 +38569,9 @@ zeros2131:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2137
+	JGE       rows2313
 
-row2136:
+row2312:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34360,13 +38612,13 @@ row2136:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2136
+	JLT          row2312
 
-rows2137:
+rows2313:
 	CMPQ R10, SI
-	JGE  rows2139
+	JGE  rows2315
 
-row2138:
+row2314:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34395,31 +38647,31 @@ row2138:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2138
+	JLT          row2314
 
-rows2139:
-	JMP summed2086
+rows2315:
+	JMP summed2262
 
-skip2125:
-around2109:
+skip2301:
+around2285:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored2108
+	JMP      stored2284
 
-special2107:
+special2283:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2140
+	JEQ     narrow2316
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored2106
+	JMP     stored2282
 
-narrow2140:
+narrow2316:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2141
+	JEQ          skip2317
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2142
+	JEQ          empty2318
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -34427,12 +38679,12 @@ narrow2140:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty2142:
-skip2141:
+empty2318:
+skip2317:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2143
+	JEQ       skip2319
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2144
+	JEQ       skip2320
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -34441,7 +38693,7 @@ skip2141:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2144:
+skip2320:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -34450,10 +38702,10 @@ skip2144:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2146
+	JNE           around2322
 	VMOVDQU64     Y2, (DX)
 
-stored2145:
+stored2321:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -34462,97 +38714,97 @@ stored2145:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2148
+	JNE           around2324
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored2147:
-	JMP stored2106
+stored2323:
+	JMP stored2282
 
-skip2143:
+skip2319:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2149
+	JEQ       skip2325
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2150
+	JEQ       skip2326
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2150:
+skip2326:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2152
+	JNE       around2328
 	VMOVDQU64 Y2, (DX)
 
-stored2151:
+stored2327:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2154
+	JNE       around2330
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored2153:
-	JMP stored2106
+stored2329:
+	JMP stored2282
 
-skip2149:
+skip2325:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2155
+	JEQ     skip2331
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip2155:
-	JMP final2105
+skip2331:
+	JMP final2281
 
-empty2087:
+empty2263:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2104
+	JNE       summed2280
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2104
+	JNE       summed2280
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2157
+	JNE       around2333
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored2106
+	JMP       stored2282
 
-around2146:
+around2322:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2145
+	JMP      stored2321
 
-around2148:
+around2324:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2147
+	JMP      stored2323
 
-around2152:
+around2328:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2151
+	JMP      stored2327
 
-around2154:
+around2330:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2153
+	JMP      stored2329
 
-around2157:
+around2333:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored2106
+	JMP      stored2282
 
-tooMany2082:
+tooMany2258:
 	MOVQ DI, results+24(FP)
 
-over2083:
-	JMP done1649
+over2259:
+	JMP done1793
 
-narrower2080:
+narrower2256:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few2160
+	JLT  few2336
 
-tile2159:
+tile2335:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -34560,36 +38812,36 @@ tile2159:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2165
+	JNE    wide2341
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2166
+	JEQ    skip2342
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2166:
-wide2165:
+skip2342:
+wide2341:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2164
+	JGE  over2340
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2162:
+result2338:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2167
+	JGT  many2343
 
-few2168:
+few2344:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2170
+	JGE       empty2346
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2171
+	JNE       rounded2347
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2173
+	JEQ       none2349
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -34604,9 +38856,9 @@ few2168:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2175
+	JGE       rows2351
 
-row2174:
+row2350:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -34642,13 +38894,13 @@ row2174:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2174
+	JLT          row2350
 
-rows2175:
+rows2351:
 	CMPQ R11, SI
-	JGE  rows2177
+	JGE  rows2353
 
-row2176:
+row2352:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34673,7 +38925,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34698,7 +38950,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34723,7 +38975,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34748,7 +39000,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34773,7 +39025,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34798,7 +39050,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34823,7 +39075,7 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2177
+	JGE          rows2353
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -34848,14 +39100,14 @@ row2176:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2176
+	JLT          row2352
 
-rows2177:
-	JMP summed2169
+rows2353:
+	JMP summed2345
 
-none2173:
+none2349:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2178
+	JEQ       zeros2354
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -34866,9 +39118,9 @@ none2173:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2180
+	JGE       rows2356
 
-row2179:
+row2355:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -34891,13 +39143,13 @@ row2179:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2179
+	JLT          row2355
 
-rows2180:
+rows2356:
 	CMPQ R10, SI
-	JGE  rows2182
+	JGE  rows2358
 
-row2181:
+row2357:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34913,7 +39165,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34929,7 +39181,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34945,7 +39197,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34961,7 +39213,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34977,7 +39229,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -34993,7 +39245,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35009,7 +39261,7 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2182
+	JGE          rows2358
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35025,12 +39277,12 @@ row2181:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2181
+	JLT          row2357
 
-rows2182:
-	JMP summed2169
+rows2358:
+	JMP summed2345
 
-zeros2178:
+zeros2354:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35041,9 +39293,9 @@ zeros2178:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2184
+	JGE       rows2360
 
-row2183:
+row2359:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35076,13 +39328,13 @@ row2183:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2183
+	JLT          row2359
 
-rows2184:
+rows2360:
 	CMPQ R10, SI
-	JGE  rows2186
+	JGE  rows2362
 
-row2185:
+row2361:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35104,7 +39356,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35126,7 +39378,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35148,7 +39400,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35170,7 +39422,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35192,7 +39444,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35214,7 +39466,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35236,7 +39488,7 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2186
+	JGE          rows2362
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35258,38 +39510,38 @@ row2185:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2185
+	JLT          row2361
 
-rows2186:
-summed2169:
-summed2187:
+rows2362:
+summed2345:
+summed2363:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2190
+	JNE  special2366
 
-final2188:
+final2364:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2192
+	JNE       around2368
 	VMOVDQU64 Z0, (DX)
 
-stored2191:
-stored2189:
+stored2367:
+stored2365:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2162
-	JMP  over2164
+	JLT  result2338
+	JMP  over2340
 
-many2167:
+many2343:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2163
-	JMP   few2168
+	JEQ   tooMany2339
+	JMP   few2344
 
-rounded2171:
+rounded2347:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2193
+	JEQ       skip2369
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2194
+	JEQ       none2370
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -35304,9 +39556,9 @@ rounded2171:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2196
+	JGE       rows2372
 
-row2195:
+row2371:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35352,13 +39604,13 @@ row2195:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2195
+	JLT          row2371
 
-rows2196:
+rows2372:
 	CMPQ R11, SI
-	JGE  rows2198
+	JGE  rows2374
 
-row2197:
+row2373:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z1
@@ -35393,14 +39645,14 @@ row2197:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2197
+	JLT          row2373
 
-rows2198:
-	JMP summed2169
+rows2374:
+	JMP summed2345
 
-none2194:
+none2370:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2199
+	JEQ       zeros2375
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35411,9 +39663,9 @@ none2194:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2201
+	JGE       rows2377
 
-row2200:
+row2376:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35445,13 +39697,13 @@ row2200:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2200
+	JLT          row2376
 
-rows2201:
+rows2377:
 	CMPQ R10, SI
-	JGE  rows2203
+	JGE  rows2379
 
-row2202:
+row2378:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35476,12 +39728,12 @@ row2202:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2202
+	JLT          row2378
 
-rows2203:
-	JMP summed2169
+rows2379:
+	JMP summed2345
 
-zeros2199:
+zeros2375:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35492,9 +39744,9 @@ zeros2199:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2205
+	JGE       rows2381
 
-row2204:
+row2380:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35536,13 +39788,13 @@ row2204:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2204
+	JLT          row2380
 
-rows2205:
+rows2381:
 	CMPQ R10, SI
-	JGE  rows2207
+	JGE  rows2383
 
-row2206:
+row2382:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35573,16 +39825,16 @@ row2206:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2206
+	JLT          row2382
 
-rows2207:
-	JMP summed2169
+rows2383:
+	JMP summed2345
 
-skip2193:
+skip2369:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2208
+	JEQ       skip2384
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2209
+	JEQ       none2385
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -35597,9 +39849,9 @@ skip2193:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2211
+	JGE       rows2387
 
-row2210:
+row2386:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -35638,13 +39890,13 @@ row2210:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2210
+	JLT          row2386
 
-rows2211:
+rows2387:
 	CMPQ R11, SI
-	JGE  rows2213
+	JGE  rows2389
 
-row2212:
+row2388:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -35672,14 +39924,14 @@ row2212:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2212
+	JLT          row2388
 
-rows2213:
-	JMP summed2169
+rows2389:
+	JMP summed2345
 
-none2209:
+none2385:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2214
+	JEQ       zeros2390
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35690,9 +39942,9 @@ none2209:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2216
+	JGE       rows2392
 
-row2215:
+row2391:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35717,13 +39969,13 @@ row2215:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2215
+	JLT          row2391
 
-rows2216:
+rows2392:
 	CMPQ R10, SI
-	JGE  rows2218
+	JGE  rows2394
 
-row2217:
+row2393:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35741,12 +39993,12 @@ row2217:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2217
+	JLT          row2393
 
-rows2218:
-	JMP summed2169
+rows2394:
+	JMP summed2345
 
-zeros2214:
+zeros2390:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -35757,9 +40009,9 @@ zeros2214:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2220
+	JGE       rows2396
 
-row2219:
+row2395:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -35794,13 +40046,13 @@ row2219:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2219
+	JLT          row2395
 
-rows2220:
+rows2396:
 	CMPQ R10, SI
-	JGE  rows2222
+	JGE  rows2398
 
-row2221:
+row2397:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -35824,45 +40076,45 @@ row2221:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2221
+	JLT          row2397
 
-rows2222:
-	JMP summed2169
+rows2398:
+	JMP summed2345
 
-skip2208:
-around2192:
+skip2384:
+around2368:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2191
+	JMP      stored2367
 
-special2190:
+special2366:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2223
+	JEQ     narrow2399
 	VMOVUPS Z0, (DX)
-	JMP     stored2189
+	JMP     stored2365
 
-narrow2223:
+narrow2399:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2224
+	JEQ          skip2400
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2225
+	JEQ          empty2401
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2225:
-skip2224:
+empty2401:
+skip2400:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2226
+	JEQ       skip2402
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2227
+	JEQ       skip2403
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2227:
+skip2403:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -35871,81 +40123,81 @@ skip2227:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2229
+	JNE           around2405
 	VMOVDQU64     Y1, (DX)
 
-stored2228:
-	JMP stored2189
+stored2404:
+	JMP stored2365
 
-skip2226:
+skip2402:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2230
+	JEQ       skip2406
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2231
+	JEQ       skip2407
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2231:
+skip2407:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2233
+	JNE       around2409
 	VMOVDQU64 Y1, (DX)
 
-stored2232:
-	JMP stored2189
+stored2408:
+	JMP stored2365
 
-skip2230:
+skip2406:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2234
+	JEQ     skip2410
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip2234:
-	JMP final2188
+skip2410:
+	JMP final2364
 
-empty2170:
+empty2346:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2187
+	JNE       summed2363
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2235
+	JNE       narrow2411
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2236
+	JNE       around2412
 	VMOVDQU64 Z0, (DX)
-	JMP       stored2189
+	JMP       stored2365
 
-narrow2235:
+narrow2411:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2237
+	JNE       around2413
 	VMOVDQU64 Y0, (DX)
-	JMP       stored2189
+	JMP       stored2365
 
-around2229:
+around2405:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2228
+	JMP      stored2404
 
-around2233:
+around2409:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2232
+	JMP      stored2408
 
-around2236:
+around2412:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2189
+	JMP      stored2365
 
-around2237:
+around2413:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2189
+	JMP      stored2365
 
-tooMany2163:
+tooMany2339:
 	MOVQ DI, results+24(FP)
 
-over2164:
+over2340:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile2159
-	JMP  done2161
+	JNE  tile2335
+	JMP  done2337
 
-few2160:
+few2336:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -35962,36 +40214,36 @@ few2160:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2241
+	JNE    wide2417
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2242
+	JEQ    skip2418
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2242:
-wide2241:
+skip2418:
+wide2417:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2240
+	JGE  over2416
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2238:
+result2414:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2243
+	JGT  many2419
 
-few2244:
+few2420:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2246
+	JGE       empty2422
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2247
+	JNE       rounded2423
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2249
+	JEQ       none2425
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x01, R8
@@ -36006,9 +40258,9 @@ few2244:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2251
+	JGE       rows2427
 
-row2250:
+row2426:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36044,13 +40296,13 @@ row2250:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2250
+	JLT          row2426
 
-rows2251:
+rows2427:
 	CMPQ R10, SI
-	JGE  rows2253
+	JGE  rows2429
 
-row2252:
+row2428:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36075,7 +40327,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36100,7 +40352,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36125,7 +40377,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36150,7 +40402,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36175,7 +40427,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36200,7 +40452,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36225,7 +40477,7 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2253
+	JGE          rows2429
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -36250,14 +40502,14 @@ row2252:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2252
+	JLT          row2428
 
-rows2253:
-	JMP summed2245
+rows2429:
+	JMP summed2421
 
-none2249:
+none2425:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2254
+	JEQ       zeros2430
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -36268,9 +40520,9 @@ none2249:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2256
+	JGE       rows2432
 
-row2255:
+row2431:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -36293,13 +40545,13 @@ row2255:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2255
+	JLT          row2431
 
-rows2256:
+rows2432:
 	CMPQ R8, SI
-	JGE  rows2258
+	JGE  rows2434
 
-row2257:
+row2433:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36315,7 +40567,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36331,7 +40583,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36347,7 +40599,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36363,7 +40615,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36379,7 +40631,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36395,7 +40647,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36411,7 +40663,7 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2258
+	JGE          rows2434
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36427,12 +40679,12 @@ row2257:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2257
+	JLT          row2433
 
-rows2258:
-	JMP summed2245
+rows2434:
+	JMP summed2421
 
-zeros2254:
+zeros2430:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -36443,9 +40695,9 @@ zeros2254:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2260
+	JGE       rows2436
 
-row2259:
+row2435:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -36478,13 +40730,13 @@ row2259:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2259
+	JLT          row2435
 
-rows2260:
+rows2436:
 	CMPQ R8, SI
-	JGE  rows2262
+	JGE  rows2438
 
-row2261:
+row2437:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36506,7 +40758,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36528,7 +40780,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36550,7 +40802,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36572,7 +40824,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36594,7 +40846,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36616,7 +40868,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36638,7 +40890,7 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2262
+	JGE          rows2438
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36660,35 +40912,35 @@ row2261:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2261
+	JLT          row2437
 
-rows2262:
-summed2245:
-summed2263:
+rows2438:
+summed2421:
+summed2439:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2266
+	JNE  special2442
 
-final2264:
+final2440:
 	VMOVUPS Z0, K1, (DX)
 
-stored2265:
+stored2441:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2238
-	JMP  over2240
+	JLT  result2414
+	JMP  over2416
 
-many2243:
+many2419:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2239
-	JMP   few2244
+	JEQ   tooMany2415
+	JMP   few2420
 
-rounded2247:
+rounded2423:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2267
+	JEQ       skip2443
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2268
+	JEQ       none2444
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x02, R8
@@ -36703,9 +40955,9 @@ rounded2247:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2270
+	JGE       rows2446
 
-row2269:
+row2445:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -36751,13 +41003,13 @@ row2269:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2269
+	JLT          row2445
 
-rows2270:
+rows2446:
 	CMPQ R10, SI
-	JGE  rows2272
+	JGE  rows2448
 
-row2271:
+row2447:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Z1
@@ -36792,14 +41044,14 @@ row2271:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2271
+	JLT          row2447
 
-rows2272:
-	JMP summed2245
+rows2448:
+	JMP summed2421
 
-none2268:
+none2444:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2273
+	JEQ       zeros2449
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -36810,9 +41062,9 @@ none2268:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2275
+	JGE       rows2451
 
-row2274:
+row2450:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -36844,13 +41096,13 @@ row2274:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2274
+	JLT          row2450
 
-rows2275:
+rows2451:
 	CMPQ R8, SI
-	JGE  rows2277
+	JGE  rows2453
 
-row2276:
+row2452:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36875,12 +41127,12 @@ row2276:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2276
+	JLT          row2452
 
-rows2277:
-	JMP summed2245
+rows2453:
+	JMP summed2421
 
-zeros2273:
+zeros2449:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -36891,9 +41143,9 @@ zeros2273:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2279
+	JGE       rows2455
 
-row2278:
+row2454:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -36935,13 +41187,13 @@ row2278:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2278
+	JLT          row2454
 
-rows2279:
+rows2455:
 	CMPQ R8, SI
-	JGE  rows2281
+	JGE  rows2457
 
-row2280:
+row2456:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -36972,16 +41224,16 @@ row2280:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2280
+	JLT          row2456
 
-rows2281:
-	JMP summed2245
+rows2457:
+	JMP summed2421
 
-skip2267:
+skip2443:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2282
+	JEQ       skip2458
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2283
+	JEQ       none2459
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x02, R8
@@ -36996,9 +41248,9 @@ skip2267:
 	VPSRAD    $0x1c, Z4, Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2285
+	JGE       rows2461
 
-row2284:
+row2460:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37037,13 +41289,13 @@ row2284:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2284
+	JLT          row2460
 
-rows2285:
+rows2461:
 	CMPQ R10, SI
-	JGE  rows2287
+	JGE  rows2463
 
-row2286:
+row2462:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y1
@@ -37071,14 +41323,14 @@ row2286:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2286
+	JLT          row2462
 
-rows2287:
-	JMP summed2245
+rows2463:
+	JMP summed2421
 
-none2283:
+none2459:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2288
+	JEQ       zeros2464
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -37089,9 +41341,9 @@ none2283:
 	VPSRAD    $0x1c, Z2, Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2290
+	JGE       rows2466
 
-row2289:
+row2465:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -37116,13 +41368,13 @@ row2289:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2289
+	JLT          row2465
 
-rows2290:
+rows2466:
 	CMPQ R8, SI
-	JGE  rows2292
+	JGE  rows2468
 
-row2291:
+row2467:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -37140,12 +41392,12 @@ row2291:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2291
+	JLT          row2467
 
-rows2292:
-	JMP summed2245
+rows2468:
+	JMP summed2421
 
-zeros2288:
+zeros2464:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -37156,9 +41408,9 @@ zeros2288:
 	VPSRAD    $0x1c, Z3, Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2294
+	JGE       rows2470
 
-row2293:
+row2469:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -37193,13 +41445,13 @@ row2293:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2293
+	JLT          row2469
 
-rows2294:
+rows2470:
 	CMPQ R8, SI
-	JGE  rows2296
+	JGE  rows2472
 
-row2295:
+row2471:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -37223,41 +41475,41 @@ row2295:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2295
+	JLT          row2471
 
-rows2296:
-	JMP summed2245
+rows2472:
+	JMP summed2421
 
-skip2282:
-special2266:
+skip2458:
+special2442:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2297
+	JEQ     narrow2473
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored2265
+	JMP     stored2441
 
-narrow2297:
+narrow2473:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2298
+	JEQ          skip2474
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2299
+	JEQ          empty2475
 	SHRQ         $0x03, R8
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R8, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2299:
-skip2298:
+empty2475:
+skip2474:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip2300
+	JEQ         skip2476
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2301
+	JEQ         skip2477
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2301:
+skip2477:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K3
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K3, Z1
@@ -37266,39 +41518,39 @@ skip2301:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored2265
+	JMP           stored2441
 
-skip2300:
+skip2476:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip2302
+	JEQ         skip2478
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2303
+	JEQ         skip2479
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2303:
+skip2479:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored2265
+	JMP       stored2441
 
-skip2302:
+skip2478:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2304
+	JEQ       skip2480
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2304:
-	JMP final2264
+skip2480:
+	JMP final2440
 
-empty2246:
-	JMP summed2263
+empty2422:
+	JMP summed2439
 
-tooMany2239:
+tooMany2415:
 	MOVQ DI, results+24(FP)
 
-over2240:
-done2161:
-done1649:
+over2416:
+done2337:
+done1793:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX
@@ -37341,15 +41593,15 @@ TEXT ·sumCodesAVX512U4(SB), NOSPLIT, $16-136
 	MOVQ columns+72(FP), DX
 	MOVQ DX, (SP)
 
-next2306:
+next2482:
 	CMPQ (SP), $0x00000080
-	JLE  last2308
+	JLE  last2484
 	CMPQ (SP), $0x000000c0
-	JLT  wide2307
+	JLT  wide2483
 
-last2308:
+last2484:
 	CMPQ    (SP), $0x00000070
-	JLE     narrower2309
+	JLE     narrower2485
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000080, DX
@@ -37360,19 +41612,19 @@ last2308:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2312
+	JGE     over2488
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2310:
+result2486:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2313
+	JGT  many2489
 
-few2314:
+few2490:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -37382,13 +41634,13 @@ few2314:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   BX, SI
-	JGE    empty2316
+	JGE    empty2492
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2317
+	JNE    rounded2493
 
-whole2318:
+whole2494:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2319
+	JEQ       none2495
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -37401,9 +41653,9 @@ whole2318:
 	VPMOVZXBD numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows2321
+	JGE       rows2497
 
-row2320:
+row2496:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37482,13 +41734,13 @@ row2320:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2320
+	JLT          row2496
 
-rows2321:
+rows2497:
 	CMPQ R11, SI
-	JGE  rows2323
+	JGE  rows2499
 
-row2322:
+row2498:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -37555,14 +41807,14 @@ row2322:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2322
+	JLT          row2498
 
-rows2323:
-	JMP summed2315
+rows2499:
+	JMP summed2491
 
-none2319:
+none2495:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2324
+	JEQ       zeros2500
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -37571,9 +41823,9 @@ none2319:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2326
+	JGE       rows2502
 
-row2325:
+row2501:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37632,13 +41884,13 @@ row2325:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2325
+	JLT          row2501
 
-rows2326:
+rows2502:
 	CMPQ R10, SI
-	JGE  rows2328
+	JGE  rows2504
 
-row2327:
+row2503:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37689,12 +41941,12 @@ row2327:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2327
+	JLT          row2503
 
-rows2328:
-	JMP summed2315
+rows2504:
+	JMP summed2491
 
-zeros2324:
+zeros2500:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -37703,9 +41955,9 @@ zeros2324:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows2330
+	JGE       rows2506
 
-row2329:
+row2505:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -37774,13 +42026,13 @@ row2329:
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2329
+	JLT          row2505
 
-rows2330:
+rows2506:
 	CMPQ R10, SI
-	JGE  rows2332
+	JGE  rows2508
 
-row2331:
+row2507:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -37837,17 +42089,17 @@ row2331:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2331
+	JLT          row2507
 
-rows2332:
-summed2315:
-summed2333:
+rows2508:
+summed2491:
+summed2509:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2336
+	JNE  special2512
 
-final2334:
+final2510:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2338
+	JNE       around2514
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -37858,39 +42110,39 @@ final2334:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z7, 448(DX)(BX*4)
 
-stored2337:
-stored2335:
+stored2513:
+stored2511:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2310
-	JMP  over2312
+	JLT  result2486
+	JMP  over2488
 
-many2313:
+many2489:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2311
-	JMP   few2314
+	JEQ   tooMany2487
+	JMP   few2490
 
-rounded2317:
+rounded2493:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2339
+	JEQ   skip2515
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2340
+	JNE   more2516
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2340
+	JNE   more2516
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2340
+	JNE   more2516
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2318
+	JCS   whole2494
 
-more2340:
+more2516:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -37904,9 +42156,9 @@ more2340:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2342
+	JGE          rows2518
 
-row2341:
+row2517:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -37920,12 +42172,12 @@ row2341:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2343
+	JEQ          none2519
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2343:
+none2519:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -37999,22 +42251,22 @@ none2343:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2341
+	JLT          row2517
 
-rows2342:
+rows2518:
 	CMPQ R11, SI
-	JGE  rows2345
+	JGE  rows2521
 
-row2344:
+row2520:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2346
+	JEQ          none2522
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
 
-none2346:
+none2522:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -38086,30 +42338,30 @@ none2346:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2344
+	JLT          row2520
 
-rows2345:
-	JMP summed2315
+rows2521:
+	JMP summed2491
 
-skip2339:
+skip2515:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2347
+	JEQ   skip2523
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2348
+	JNE   more2524
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2348
+	JNE   more2524
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2348
+	JNE   more2524
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2318
+	JCS   whole2494
 
-more2348:
+more2524:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -38123,9 +42375,9 @@ more2348:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS    Z11, Z11
 	CMPQ         R11, R14
-	JGE          rows2350
+	JGE          rows2526
 
-row2349:
+row2525:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38139,12 +42391,12 @@ row2349:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2351
+	JEQ          none2527
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2351:
+none2527:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -38211,22 +42463,22 @@ none2351:
 	PREFETCHT0   63(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2349
+	JLT          row2525
 
-rows2350:
+rows2526:
 	CMPQ R11, SI
-	JGE  rows2353
+	JGE  rows2529
 
-row2352:
+row2528:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2354
+	JEQ          none2530
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
 
-none2354:
+none2530:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -38291,13 +42543,13 @@ none2354:
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2352
+	JLT          row2528
 
-rows2353:
-	JMP summed2315
+rows2529:
+	JMP summed2491
 
-skip2347:
-around2338:
+skip2523:
+around2514:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -38306,11 +42558,11 @@ around2338:
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
 	VMOVNTDQ Z7, 448(DX)
-	JMP      stored2337
+	JMP      stored2513
 
-special2336:
+special2512:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2355
+	JEQ     narrow2531
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -38320,14 +42572,14 @@ special2336:
 	VMOVUPS Z6, 384(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z7, 448(DX)(BX*4)
-	JMP     stored2335
+	JMP     stored2511
 
-narrow2355:
+narrow2531:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2356
+	JEQ          skip2532
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2357
+	JEQ          empty2533
 	SHRQ         $0x03, R10
 	VPXORD       X13, X13, X13
 	VCVTSI2SSQ   R10, X13, X13
@@ -38341,12 +42593,12 @@ narrow2355:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty2357:
-skip2356:
+empty2533:
+skip2532:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2358
+	JEQ       skip2534
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2359
+	JEQ       skip2535
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -38373,7 +42625,7 @@ skip2356:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip2359:
+skip2535:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -38388,10 +42640,10 @@ skip2359:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2361
+	JNE           around2537
 	VMOVDQU64     Z8, (DX)
 
-stored2360:
+stored2536:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -38406,10 +42658,10 @@ stored2360:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2363
+	JNE           around2539
 	VMOVDQU64     Z8, 64(DX)
 
-stored2362:
+stored2538:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z8
@@ -38424,10 +42676,10 @@ stored2362:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2365
+	JNE           around2541
 	VMOVDQU64     Z8, 128(DX)
 
-stored2364:
+stored2540:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z8
@@ -38436,10 +42688,10 @@ stored2364:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2367
+	JNE           around2543
 	VMOVDQU64     Y8, 192(DX)
 
-stored2366:
+stored2542:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z7, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z7, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z7, K1, Z8
@@ -38448,18 +42700,18 @@ stored2366:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2369
+	JNE           around2545
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 224(DX)(BX*2)
 
-stored2368:
-	JMP stored2335
+stored2544:
+	JMP stored2511
 
-skip2358:
+skip2534:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2370
+	JEQ       skip2546
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2371
+	JEQ       skip2547
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -38478,49 +42730,49 @@ skip2358:
 	VCVTPH2PS 224(DX)(BX*2), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip2371:
+skip2547:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2373
+	JNE       around2549
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored2372:
+stored2548:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2375
+	JNE       around2551
 	VMOVDQU64 Y8, 64(DX)
 	VMOVDQU64 Y9, 96(DX)
 
-stored2374:
+stored2550:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2377
+	JNE       around2553
 	VMOVDQU64 Y8, 128(DX)
 	VMOVDQU64 Y9, 160(DX)
 
-stored2376:
+stored2552:
 	VCVTPS2PH $0x00, Z6, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2379
+	JNE       around2555
 	VMOVDQU64 Y8, 192(DX)
 
-stored2378:
+stored2554:
 	VCVTPS2PH $0x00, Z7, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2381
+	JNE       around2557
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 224(DX)(BX*2)
 
-stored2380:
-	JMP stored2335
+stored2556:
+	JMP stored2511
 
-skip2370:
+skip2546:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2382
+	JEQ     skip2558
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -38539,16 +42791,16 @@ skip2370:
 	VMOVUPS 448(DX)(BX*4), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip2382:
-	JMP final2334
+skip2558:
+	JMP final2510
 
-empty2316:
+empty2492:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2333
+	JNE       summed2509
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2333
+	JNE       summed2509
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2384
+	JNE       around2560
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -38558,52 +42810,52 @@ empty2316:
 	VMOVDQU64 Z0, 384(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 448(DX)(BX*4)
-	JMP       stored2335
+	JMP       stored2511
 
-around2361:
+around2537:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored2360
+	JMP      stored2536
 
-around2363:
+around2539:
 	VMOVNTDQ Z8, 64(DX)
-	JMP      stored2362
+	JMP      stored2538
 
-around2365:
+around2541:
 	VMOVNTDQ Z8, 128(DX)
-	JMP      stored2364
+	JMP      stored2540
 
-around2367:
+around2543:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored2366
+	JMP      stored2542
 
-around2369:
+around2545:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored2368
+	JMP      stored2544
 
-around2373:
+around2549:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored2372
+	JMP      stored2548
 
-around2375:
+around2551:
 	VMOVNTDQ Y8, 64(DX)
 	VMOVNTDQ Y9, 96(DX)
-	JMP      stored2374
+	JMP      stored2550
 
-around2377:
+around2553:
 	VMOVNTDQ Y8, 128(DX)
 	VMOVNTDQ Y9, 160(DX)
-	JMP      stored2376
+	JMP      stored2552
 
-around2379:
+around2555:
 	VMOVNTDQ Y8, 192(DX)
-	JMP      stored2378
+	JMP      stored2554
 
-around2381:
+around2557:
 	VMOVNTDQ Y8, 224(DX)
-	JMP      stored2380
+	JMP      stored2556
 
-around2384:
+around2560:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -38612,29 +42864,29 @@ around2384:
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
 	VMOVNTDQ Z0, 448(DX)
-	JMP      stored2335
+	JMP      stored2511
 
-tooMany2311:
+tooMany2487:
 	MOVQ DI, results+24(FP)
 
-over2312:
+over2488:
 	SUBQ  $0x00000080, (SP)
-	JLE   done2305
+	JLE   done2481
 	ADDQ  $0x00000040, R8
 	ADDQ  $+512, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2385
+	JNE   wide2561
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2386
+	JEQ   skip2562
 	ADDQ  $-256, to+56(FP)
 
-skip2386:
-wide2385:
-	JMP next2306
+skip2562:
+wide2561:
+	JMP next2482
 
-narrower2309:
+narrower2485:
 	CMPQ    (SP), $0x00000060
-	JLE     narrower2387
+	JLE     narrower2563
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000070, DX
@@ -38645,19 +42897,19 @@ narrower2309:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2390
+	JGE     over2566
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2388:
+result2564:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2391
+	JGT  many2567
 
-few2392:
+few2568:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -38666,13 +42918,13 @@ few2392:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	CMPQ   BX, SI
-	JGE    empty2394
+	JGE    empty2570
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2395
+	JNE    rounded2571
 
-whole2396:
+whole2572:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2397
+	JEQ       none2573
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -38685,9 +42937,9 @@ whole2396:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R11, R14
-	JGE       rows2399
+	JGE       rows2575
 
-row2398:
+row2574:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -38760,13 +43012,13 @@ row2398:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2398
+	JLT          row2574
 
-rows2399:
+rows2575:
 	CMPQ R11, SI
-	JGE  rows2401
+	JGE  rows2577
 
-row2400:
+row2576:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z7
@@ -38827,14 +43079,14 @@ row2400:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2400
+	JLT          row2576
 
-rows2401:
-	JMP summed2393
+rows2577:
+	JMP summed2569
 
-none2397:
+none2573:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2402
+	JEQ       zeros2578
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -38843,9 +43095,9 @@ none2397:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows2404
+	JGE       rows2580
 
-row2403:
+row2579:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -38899,13 +43151,13 @@ row2403:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2403
+	JLT          row2579
 
-rows2404:
+rows2580:
 	CMPQ R10, SI
-	JGE  rows2406
+	JGE  rows2582
 
-row2405:
+row2581:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -38951,12 +43203,12 @@ row2405:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2405
+	JLT          row2581
 
-rows2406:
-	JMP summed2393
+rows2582:
+	JMP summed2569
 
-zeros2402:
+zeros2578:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -38965,9 +43217,9 @@ zeros2402:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2408
+	JGE       rows2584
 
-row2407:
+row2583:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -39031,13 +43283,13 @@ row2407:
 	PREFETCHT0   55(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2407
+	JLT          row2583
 
-rows2408:
+rows2584:
 	CMPQ R10, SI
-	JGE  rows2410
+	JGE  rows2586
 
-row2409:
+row2585:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -39089,17 +43341,17 @@ row2409:
 	VADDPS       Z7, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2409
+	JLT          row2585
 
-rows2410:
-summed2393:
-summed2411:
+rows2586:
+summed2569:
+summed2587:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2414
+	JNE  special2590
 
-final2412:
+final2588:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2416
+	JNE       around2592
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -39109,39 +43361,39 @@ final2412:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z6, 384(DX)(BX*4)
 
-stored2415:
-stored2413:
+stored2591:
+stored2589:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2388
-	JMP  over2390
+	JLT  result2564
+	JMP  over2566
 
-many2391:
+many2567:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2389
-	JMP   few2392
+	JEQ   tooMany2565
+	JMP   few2568
 
-rounded2395:
+rounded2571:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2417
+	JEQ   skip2593
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2418
+	JNE   more2594
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2418
+	JNE   more2594
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2418
+	JNE   more2594
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2396
+	JCS   whole2572
 
-more2418:
+more2594:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -39155,9 +43407,9 @@ more2418:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows2420
+	JGE          rows2596
 
-row2419:
+row2595:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39171,12 +43423,12 @@ row2419:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2421
+	JEQ          none2597
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none2421:
+none2597:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -39244,22 +43496,22 @@ none2421:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2419
+	JLT          row2595
 
-rows2420:
+rows2596:
 	CMPQ R11, SI
-	JGE  rows2423
+	JGE  rows2599
 
-row2422:
+row2598:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2424
+	JEQ          none2600
 	VPBROADCASTW (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
 	ADDQ         $0x00000002, R10
 
-none2424:
+none2600:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -39325,30 +43577,30 @@ none2424:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2422
+	JLT          row2598
 
-rows2423:
-	JMP summed2393
+rows2599:
+	JMP summed2569
 
-skip2417:
+skip2593:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2425
+	JEQ   skip2601
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2426
+	JNE   more2602
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2426
+	JNE   more2602
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2426
+	JNE   more2602
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2396
+	JCS   whole2572
 
-more2426:
+more2602:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -39362,9 +43614,9 @@ more2426:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS    Z10, Z10
 	CMPQ         R11, R14
-	JGE          rows2428
+	JGE          rows2604
 
-row2427:
+row2603:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39378,12 +43630,12 @@ row2427:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2429
+	JEQ          none2605
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none2429:
+none2605:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -39444,22 +43696,22 @@ none2429:
 	PREFETCHT0   55(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2427
+	JLT          row2603
 
-rows2428:
+rows2604:
 	CMPQ R11, SI
-	JGE  rows2431
+	JGE  rows2607
 
-row2430:
+row2606:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2432
+	JEQ          none2608
 	VPBROADCASTW (R10), Y7
 	VCVTPH2PS    Y7, Z7
 	ADDQ         $0x00000002, R10
 
-none2432:
+none2608:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -39518,13 +43770,13 @@ none2432:
 	VADDPS       Z8, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2430
+	JLT          row2606
 
-rows2431:
-	JMP summed2393
+rows2607:
+	JMP summed2569
 
-skip2425:
-around2416:
+skip2601:
+around2592:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
@@ -39532,11 +43784,11 @@ around2416:
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
 	VMOVNTDQ Z6, 384(DX)
-	JMP      stored2415
+	JMP      stored2591
 
-special2414:
+special2590:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2433
+	JEQ     narrow2609
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -39545,14 +43797,14 @@ special2414:
 	VMOVUPS Z5, 320(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z6, 384(DX)(BX*4)
-	JMP     stored2413
+	JMP     stored2589
 
-narrow2433:
+narrow2609:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2434
+	JEQ          skip2610
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2435
+	JEQ          empty2611
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -39565,12 +43817,12 @@ narrow2433:
 	VDIVPS       Z7, Z5, Z5
 	VDIVPS       Z7, Z6, Z6
 
-empty2435:
-skip2434:
+empty2611:
+skip2610:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2436
+	JEQ       skip2612
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2437
+	JEQ       skip2613
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z0, Z7, Z0
@@ -39594,7 +43846,7 @@ skip2434:
 	VPSLLD    $0x10, Z7, Z7
 	VADDPS    Z6, Z7, Z6
 
-skip2437:
+skip2613:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z7
@@ -39609,10 +43861,10 @@ skip2437:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2439
+	JNE           around2615
 	VMOVDQU64     Z7, (DX)
 
-stored2438:
+stored2614:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z7
@@ -39627,10 +43879,10 @@ stored2438:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2441
+	JNE           around2617
 	VMOVDQU64     Z7, 64(DX)
 
-stored2440:
+stored2616:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z7
@@ -39645,10 +43897,10 @@ stored2440:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z8, Z9, Z7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2443
+	JNE           around2619
 	VMOVDQU64     Z7, 128(DX)
 
-stored2442:
+stored2618:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z6, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z6, Z7
 	VPADDD.BCST   all32_8000<>+0(SB), Z6, K1, Z7
@@ -39657,18 +43909,18 @@ stored2442:
 	VPSRLD        $0x10, Z7, Z7
 	VPMOVDW       Z7, Y7
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2445
+	JNE           around2621
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y7, 192(DX)(BX*2)
 
-stored2444:
-	JMP stored2413
+stored2620:
+	JMP stored2589
 
-skip2436:
+skip2612:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2446
+	JEQ       skip2622
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2447
+	JEQ       skip2623
 	VCVTPH2PS (DX), Z7
 	VADDPS    Z0, Z7, Z0
 	VCVTPH2PS 32(DX), Z7
@@ -39685,43 +43937,43 @@ skip2436:
 	VCVTPH2PS 192(DX)(BX*2), Z7
 	VADDPS    Z6, Z7, Z6
 
-skip2447:
+skip2623:
 	VCVTPS2PH $0x00, Z0, Y7
 	VCVTPS2PH $0x00, Z1, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2449
+	JNE       around2625
 	VMOVDQU64 Y7, (DX)
 	VMOVDQU64 Y8, 32(DX)
 
-stored2448:
+stored2624:
 	VCVTPS2PH $0x00, Z2, Y7
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2451
+	JNE       around2627
 	VMOVDQU64 Y7, 64(DX)
 	VMOVDQU64 Y8, 96(DX)
 
-stored2450:
+stored2626:
 	VCVTPS2PH $0x00, Z4, Y7
 	VCVTPS2PH $0x00, Z5, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2453
+	JNE       around2629
 	VMOVDQU64 Y7, 128(DX)
 	VMOVDQU64 Y8, 160(DX)
 
-stored2452:
+stored2628:
 	VCVTPS2PH $0x00, Z6, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2455
+	JNE       around2631
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y7, 192(DX)(BX*2)
 
-stored2454:
-	JMP stored2413
+stored2630:
+	JMP stored2589
 
-skip2446:
+skip2622:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2456
+	JEQ     skip2632
 	VMOVUPS (DX), Z7
 	VADDPS  Z0, Z7, Z0
 	VMOVUPS 64(DX), Z7
@@ -39738,16 +43990,16 @@ skip2446:
 	VMOVUPS 384(DX)(BX*4), Z7
 	VADDPS  Z6, Z7, Z6
 
-skip2456:
-	JMP final2412
+skip2632:
+	JMP final2588
 
-empty2394:
+empty2570:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2411
+	JNE       summed2587
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2457
+	JNE       narrow2633
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2458
+	JNE       around2634
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -39756,54 +44008,54 @@ empty2394:
 	VMOVDQU64 Z0, 320(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 384(DX)(BX*4)
-	JMP       stored2413
+	JMP       stored2589
 
-narrow2457:
+narrow2633:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2459
+	JNE       around2635
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 192(DX)(BX*2)
-	JMP       stored2413
+	JMP       stored2589
 
-around2439:
+around2615:
 	VMOVNTDQ Z7, (DX)
-	JMP      stored2438
+	JMP      stored2614
 
-around2441:
+around2617:
 	VMOVNTDQ Z7, 64(DX)
-	JMP      stored2440
+	JMP      stored2616
 
-around2443:
+around2619:
 	VMOVNTDQ Z7, 128(DX)
-	JMP      stored2442
+	JMP      stored2618
 
-around2445:
+around2621:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored2444
+	JMP      stored2620
 
-around2449:
+around2625:
 	VMOVNTDQ Y7, (DX)
 	VMOVNTDQ Y8, 32(DX)
-	JMP      stored2448
+	JMP      stored2624
 
-around2451:
+around2627:
 	VMOVNTDQ Y7, 64(DX)
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2450
+	JMP      stored2626
 
-around2453:
+around2629:
 	VMOVNTDQ Y7, 128(DX)
 	VMOVNTDQ Y8, 160(DX)
-	JMP      stored2452
+	JMP      stored2628
 
-around2455:
+around2631:
 	VMOVNTDQ Y7, 192(DX)
-	JMP      stored2454
+	JMP      stored2630
 
-around2458:
+around2634:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
@@ -39811,24 +44063,24 @@ around2458:
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
 	VMOVNTDQ Z0, 384(DX)
-	JMP      stored2413
+	JMP      stored2589
 
-around2459:
+around2635:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Y0, 192(DX)
-	JMP      stored2413
+	JMP      stored2589
 
-tooMany2389:
+tooMany2565:
 	MOVQ DI, results+24(FP)
 
-over2390:
-	JMP done2305
+over2566:
+	JMP done2481
 
-narrower2387:
+narrower2563:
 	CMPQ    (SP), $0x00000050
-	JLE     narrower2460
+	JLE     narrower2636
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000060, DX
@@ -39839,19 +44091,19 @@ narrower2387:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2463
+	JGE     over2639
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2461:
+result2637:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2464
+	JGT  many2640
 
-few2465:
+few2641:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -39859,13 +44111,13 @@ few2465:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	CMPQ   BX, SI
-	JGE    empty2467
+	JGE    empty2643
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2468
+	JNE    rounded2644
 
-whole2469:
+whole2645:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2470
+	JEQ       none2646
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -39878,9 +44130,9 @@ whole2469:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R11, R14
-	JGE       rows2472
+	JGE       rows2648
 
-row2471:
+row2647:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -39947,13 +44199,13 @@ row2471:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2471
+	JLT          row2647
 
-rows2472:
+rows2648:
 	CMPQ R11, SI
-	JGE  rows2474
+	JGE  rows2650
 
-row2473:
+row2649:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z6
@@ -40008,14 +44260,14 @@ row2473:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2473
+	JLT          row2649
 
-rows2474:
-	JMP summed2466
+rows2650:
+	JMP summed2642
 
-none2470:
+none2646:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2475
+	JEQ       zeros2651
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -40024,9 +44276,9 @@ none2470:
 	VPMOVZXBD numbers16x32<>+0(SB), Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows2477
+	JGE       rows2653
 
-row2476:
+row2652:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40075,13 +44327,13 @@ row2476:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2476
+	JLT          row2652
 
-rows2477:
+rows2653:
 	CMPQ R10, SI
-	JGE  rows2479
+	JGE  rows2655
 
-row2478:
+row2654:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40122,12 +44374,12 @@ row2478:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2478
+	JLT          row2654
 
-rows2479:
-	JMP summed2466
+rows2655:
+	JMP summed2642
 
-zeros2475:
+zeros2651:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -40136,9 +44388,9 @@ zeros2475:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R10, R13
-	JGE       rows2481
+	JGE       rows2657
 
-row2480:
+row2656:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -40197,13 +44449,13 @@ row2480:
 	PREFETCHT0   47(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2480
+	JLT          row2656
 
-rows2481:
+rows2657:
 	CMPQ R10, SI
-	JGE  rows2483
+	JGE  rows2659
 
-row2482:
+row2658:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -40250,17 +44502,17 @@ row2482:
 	VADDPS       Z6, Z5, Z5
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2482
+	JLT          row2658
 
-rows2483:
-summed2466:
-summed2484:
+rows2659:
+summed2642:
+summed2660:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2487
+	JNE  special2663
 
-final2485:
+final2661:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2489
+	JNE       around2665
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -40269,39 +44521,39 @@ final2485:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z5, 320(DX)(BX*4)
 
-stored2488:
-stored2486:
+stored2664:
+stored2662:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2461
-	JMP  over2463
+	JLT  result2637
+	JMP  over2639
 
-many2464:
+many2640:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2462
-	JMP   few2465
+	JEQ   tooMany2638
+	JMP   few2641
 
-rounded2468:
+rounded2644:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2490
+	JEQ   skip2666
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2491
+	JNE   more2667
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2491
+	JNE   more2667
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2491
+	JNE   more2667
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2469
+	JCS   whole2645
 
-more2491:
+more2667:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -40315,9 +44567,9 @@ more2491:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows2493
+	JGE          rows2669
 
-row2492:
+row2668:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40331,12 +44583,12 @@ row2492:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2494
+	JEQ          none2670
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none2494:
+none2670:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -40398,22 +44650,22 @@ none2494:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2492
+	JLT          row2668
 
-rows2493:
+rows2669:
 	CMPQ R11, SI
-	JGE  rows2496
+	JGE  rows2672
 
-row2495:
+row2671:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2497
+	JEQ          none2673
 	VPBROADCASTW (R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	ADDQ         $0x00000002, R10
 
-none2497:
+none2673:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -40473,30 +44725,30 @@ none2497:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2495
+	JLT          row2671
 
-rows2496:
-	JMP summed2466
+rows2672:
+	JMP summed2642
 
-skip2490:
+skip2666:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2498
+	JEQ   skip2674
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2499
+	JNE   more2675
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2499
+	JNE   more2675
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2499
+	JNE   more2675
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2469
+	JCS   whole2645
 
-more2499:
+more2675:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -40510,9 +44762,9 @@ more2499:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS    Z9, Z9
 	CMPQ         R11, R14
-	JGE          rows2501
+	JGE          rows2677
 
-row2500:
+row2676:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -40526,12 +44778,12 @@ row2500:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2502
+	JEQ          none2678
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none2502:
+none2678:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -40586,22 +44838,22 @@ none2502:
 	PREFETCHT0   47(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2500
+	JLT          row2676
 
-rows2501:
+rows2677:
 	CMPQ R11, SI
-	JGE  rows2504
+	JGE  rows2680
 
-row2503:
+row2679:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2505
+	JEQ          none2681
 	VPBROADCASTW (R10), Y6
 	VCVTPH2PS    Y6, Z6
 	ADDQ         $0x00000002, R10
 
-none2505:
+none2681:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -40654,24 +44906,24 @@ none2505:
 	VADDPS       Z7, Z5, Z5
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2503
+	JLT          row2679
 
-rows2504:
-	JMP summed2466
+rows2680:
+	JMP summed2642
 
-skip2498:
-around2489:
+skip2674:
+around2665:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
 	VMOVNTDQ Z5, 320(DX)
-	JMP      stored2488
+	JMP      stored2664
 
-special2487:
+special2663:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2506
+	JEQ     narrow2682
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -40679,14 +44931,14 @@ special2487:
 	VMOVUPS Z4, 256(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z5, 320(DX)(BX*4)
-	JMP     stored2486
+	JMP     stored2662
 
-narrow2506:
+narrow2682:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2507
+	JEQ          skip2683
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2508
+	JEQ          empty2684
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -40698,12 +44950,12 @@ narrow2506:
 	VDIVPS       Z6, Z4, Z4
 	VDIVPS       Z6, Z5, Z5
 
-empty2508:
-skip2507:
+empty2684:
+skip2683:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2509
+	JEQ       skip2685
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2510
+	JEQ       skip2686
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z0, Z6, Z0
@@ -40724,7 +44976,7 @@ skip2507:
 	VPSLLD    $0x10, Z6, Z6
 	VADDPS    Z5, Z6, Z5
 
-skip2510:
+skip2686:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z6
@@ -40739,10 +44991,10 @@ skip2510:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2512
+	JNE           around2688
 	VMOVDQU64     Z6, (DX)
 
-stored2511:
+stored2687:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z6
@@ -40757,10 +45009,10 @@ stored2511:
 	VMOVDQA64     Z6, Z6
 	VPERMT2W      Z7, Z8, Z6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2514
+	JNE           around2690
 	VMOVDQU64     Z6, 64(DX)
 
-stored2513:
+stored2689:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z6
@@ -40769,10 +45021,10 @@ stored2513:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2516
+	JNE           around2692
 	VMOVDQU64     Y6, 128(DX)
 
-stored2515:
+stored2691:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z5, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z5, Z6
 	VPADDD.BCST   all32_8000<>+0(SB), Z5, K1, Z6
@@ -40781,18 +45033,18 @@ stored2515:
 	VPSRLD        $0x10, Z6, Z6
 	VPMOVDW       Z6, Y6
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2518
+	JNE           around2694
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y6, 160(DX)(BX*2)
 
-stored2517:
-	JMP stored2486
+stored2693:
+	JMP stored2662
 
-skip2509:
+skip2685:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2519
+	JEQ       skip2695
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2520
+	JEQ       skip2696
 	VCVTPH2PS (DX), Z6
 	VADDPS    Z0, Z6, Z0
 	VCVTPH2PS 32(DX), Z6
@@ -40807,41 +45059,41 @@ skip2509:
 	VCVTPH2PS 160(DX)(BX*2), Z6
 	VADDPS    Z5, Z6, Z5
 
-skip2520:
+skip2696:
 	VCVTPS2PH $0x00, Z0, Y6
 	VCVTPS2PH $0x00, Z1, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2522
+	JNE       around2698
 	VMOVDQU64 Y6, (DX)
 	VMOVDQU64 Y7, 32(DX)
 
-stored2521:
+stored2697:
 	VCVTPS2PH $0x00, Z2, Y6
 	VCVTPS2PH $0x00, Z3, Y7
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2524
+	JNE       around2700
 	VMOVDQU64 Y6, 64(DX)
 	VMOVDQU64 Y7, 96(DX)
 
-stored2523:
+stored2699:
 	VCVTPS2PH $0x00, Z4, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2526
+	JNE       around2702
 	VMOVDQU64 Y6, 128(DX)
 
-stored2525:
+stored2701:
 	VCVTPS2PH $0x00, Z5, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2528
+	JNE       around2704
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y6, 160(DX)(BX*2)
 
-stored2527:
-	JMP stored2486
+stored2703:
+	JMP stored2662
 
-skip2519:
+skip2695:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2529
+	JEQ     skip2705
 	VMOVUPS (DX), Z6
 	VADDPS  Z0, Z6, Z0
 	VMOVUPS 64(DX), Z6
@@ -40856,16 +45108,16 @@ skip2519:
 	VMOVUPS 320(DX)(BX*4), Z6
 	VADDPS  Z5, Z6, Z5
 
-skip2529:
-	JMP final2485
+skip2705:
+	JMP final2661
 
-empty2467:
+empty2643:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2484
+	JNE       summed2660
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2484
+	JNE       summed2660
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2531
+	JNE       around2707
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
@@ -40873,60 +45125,60 @@ empty2467:
 	VMOVDQU64 Z0, 256(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 320(DX)(BX*4)
-	JMP       stored2486
+	JMP       stored2662
 
-around2512:
+around2688:
 	VMOVNTDQ Z6, (DX)
-	JMP      stored2511
+	JMP      stored2687
 
-around2514:
+around2690:
 	VMOVNTDQ Z6, 64(DX)
-	JMP      stored2513
+	JMP      stored2689
 
-around2516:
+around2692:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored2515
+	JMP      stored2691
 
-around2518:
+around2694:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored2517
+	JMP      stored2693
 
-around2522:
+around2698:
 	VMOVNTDQ Y6, (DX)
 	VMOVNTDQ Y7, 32(DX)
-	JMP      stored2521
+	JMP      stored2697
 
-around2524:
+around2700:
 	VMOVNTDQ Y6, 64(DX)
 	VMOVNTDQ Y7, 96(DX)
-	JMP      stored2523
+	JMP      stored2699
 
-around2526:
+around2702:
 	VMOVNTDQ Y6, 128(DX)
-	JMP      stored2525
+	JMP      stored2701
 
-around2528:
+around2704:
 	VMOVNTDQ Y6, 160(DX)
-	JMP      stored2527
+	JMP      stored2703
 
-around2531:
+around2707:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
 	VMOVNTDQ Z0, 320(DX)
-	JMP      stored2486
+	JMP      stored2662
 
-tooMany2462:
+tooMany2638:
 	MOVQ DI, results+24(FP)
 
-over2463:
-	JMP done2305
+over2639:
+	JMP done2481
 
-narrower2460:
+narrower2636:
 	CMPQ    (SP), $0x00000040
-	JLE     narrower2532
+	JLE     narrower2708
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000050, DX
@@ -40937,32 +45189,32 @@ narrower2460:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2535
+	JGE     over2711
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2533:
+result2709:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2536
+	JGT  many2712
 
-few2537:
+few2713:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	CMPQ   BX, SI
-	JGE    empty2539
+	JGE    empty2715
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2540
+	JNE    rounded2716
 
-whole2541:
+whole2717:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2542
+	JEQ       none2718
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -40975,9 +45227,9 @@ whole2541:
 	VPMOVZXBD numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS Z8, Z8
 	CMPQ      R11, R14
-	JGE       rows2544
+	JGE       rows2720
 
-row2543:
+row2719:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41038,13 +45290,13 @@ row2543:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2543
+	JLT          row2719
 
-rows2544:
+rows2720:
 	CMPQ R11, SI
-	JGE  rows2546
+	JGE  rows2722
 
-row2545:
+row2721:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z5
@@ -41093,14 +45345,14 @@ row2545:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2545
+	JLT          row2721
 
-rows2546:
-	JMP summed2538
+rows2722:
+	JMP summed2714
 
-none2542:
+none2718:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2547
+	JEQ       zeros2723
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -41109,9 +45361,9 @@ none2542:
 	VPMOVZXBD numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R10, R13
-	JGE       rows2549
+	JGE       rows2725
 
-row2548:
+row2724:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41155,13 +45407,13 @@ row2548:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2548
+	JLT          row2724
 
-rows2549:
+rows2725:
 	CMPQ R10, SI
-	JGE  rows2551
+	JGE  rows2727
 
-row2550:
+row2726:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41197,12 +45449,12 @@ row2550:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2550
+	JLT          row2726
 
-rows2551:
-	JMP summed2538
+rows2727:
+	JMP summed2714
 
-zeros2547:
+zeros2723:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -41211,9 +45463,9 @@ zeros2547:
 	VPMOVZXBD numbers16x32<>+0(SB), Z7
 	VCVTDQ2PS Z7, Z7
 	CMPQ      R10, R13
-	JGE       rows2553
+	JGE       rows2729
 
-row2552:
+row2728:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -41267,13 +45519,13 @@ row2552:
 	PREFETCHT0   39(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2552
+	JLT          row2728
 
-rows2553:
+rows2729:
 	CMPQ R10, SI
-	JGE  rows2555
+	JGE  rows2731
 
-row2554:
+row2730:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -41315,17 +45567,17 @@ row2554:
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2554
+	JLT          row2730
 
-rows2555:
-summed2538:
-summed2556:
+rows2731:
+summed2714:
+summed2732:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2559
+	JNE  special2735
 
-final2557:
+final2733:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2561
+	JNE       around2737
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
@@ -41333,39 +45585,39 @@ final2557:
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z4, 256(DX)(BX*4)
 
-stored2560:
-stored2558:
+stored2736:
+stored2734:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2533
-	JMP  over2535
+	JLT  result2709
+	JMP  over2711
 
-many2536:
+many2712:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2534
-	JMP   few2537
+	JEQ   tooMany2710
+	JMP   few2713
 
-rounded2540:
+rounded2716:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2562
+	JEQ   skip2738
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2563
+	JNE   more2739
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2563
+	JNE   more2739
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2563
+	JNE   more2739
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2541
+	JCS   whole2717
 
-more2563:
+more2739:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -41379,9 +45631,9 @@ more2563:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows2565
+	JGE          rows2741
 
-row2564:
+row2740:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41395,12 +45647,12 @@ row2564:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2566
+	JEQ          none2742
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none2566:
+none2742:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -41456,22 +45708,22 @@ none2566:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2564
+	JLT          row2740
 
-rows2565:
+rows2741:
 	CMPQ R11, SI
-	JGE  rows2568
+	JGE  rows2744
 
-row2567:
+row2743:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2569
+	JEQ          none2745
 	VPBROADCASTW (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
 	ADDQ         $0x00000002, R10
 
-none2569:
+none2745:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -41525,30 +45777,30 @@ none2569:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2567
+	JLT          row2743
 
-rows2568:
-	JMP summed2538
+rows2744:
+	JMP summed2714
 
-skip2562:
+skip2738:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2570
+	JEQ   skip2746
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2571
+	JNE   more2747
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2571
+	JNE   more2747
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2571
+	JNE   more2747
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2541
+	JCS   whole2717
 
-more2571:
+more2747:
 	MOVQ         BX, R10
 	SUBQ         CX, R10
 	SHRQ         $0x02, R10
@@ -41562,9 +45814,9 @@ more2571:
 	VPMOVZXBD    numbers16x32<>+0(SB), Z8
 	VCVTDQ2PS    Z8, Z8
 	CMPQ         R11, R14
-	JGE          rows2573
+	JGE          rows2749
 
-row2572:
+row2748:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -41578,12 +45830,12 @@ row2572:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2574
+	JEQ          none2750
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none2574:
+none2750:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -41632,22 +45884,22 @@ none2574:
 	PREFETCHT0   39(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2572
+	JLT          row2748
 
-rows2573:
+rows2749:
 	CMPQ R11, SI
-	JGE  rows2576
+	JGE  rows2752
 
-row2575:
+row2751:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2577
+	JEQ          none2753
 	VPBROADCASTW (R10), Y5
 	VCVTPH2PS    Y5, Z5
 	ADDQ         $0x00000002, R10
 
-none2577:
+none2753:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -41694,37 +45946,37 @@ none2577:
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2575
+	JLT          row2751
 
-rows2576:
-	JMP summed2538
+rows2752:
+	JMP summed2714
 
-skip2570:
-around2561:
+skip2746:
+around2737:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
 	VMOVNTDQ Z4, 256(DX)
-	JMP      stored2560
+	JMP      stored2736
 
-special2559:
+special2735:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2578
+	JEQ     narrow2754
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z4, 256(DX)(BX*4)
-	JMP     stored2558
+	JMP     stored2734
 
-narrow2578:
+narrow2754:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2579
+	JEQ          skip2755
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2580
+	JEQ          empty2756
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -41735,12 +45987,12 @@ narrow2578:
 	VDIVPS       Z5, Z3, Z3
 	VDIVPS       Z5, Z4, Z4
 
-empty2580:
-skip2579:
+empty2756:
+skip2755:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2581
+	JEQ       skip2757
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2582
+	JEQ       skip2758
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z0, Z5, Z0
@@ -41758,7 +46010,7 @@ skip2579:
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z4, Z5, Z4
 
-skip2582:
+skip2758:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z5
@@ -41773,10 +46025,10 @@ skip2582:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2584
+	JNE           around2760
 	VMOVDQU64     Z5, (DX)
 
-stored2583:
+stored2759:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z5
@@ -41791,10 +46043,10 @@ stored2583:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z7, Z5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2586
+	JNE           around2762
 	VMOVDQU64     Z5, 64(DX)
 
-stored2585:
+stored2761:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z4, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z4, Z5
 	VPADDD.BCST   all32_8000<>+0(SB), Z4, K1, Z5
@@ -41803,18 +46055,18 @@ stored2585:
 	VPSRLD        $0x10, Z5, Z5
 	VPMOVDW       Z5, Y5
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2588
+	JNE           around2764
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y5, 128(DX)(BX*2)
 
-stored2587:
-	JMP stored2558
+stored2763:
+	JMP stored2734
 
-skip2581:
+skip2757:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2589
+	JEQ       skip2765
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2590
+	JEQ       skip2766
 	VCVTPH2PS (DX), Z5
 	VADDPS    Z0, Z5, Z0
 	VCVTPH2PS 32(DX), Z5
@@ -41827,35 +46079,35 @@ skip2581:
 	VCVTPH2PS 128(DX)(BX*2), Z5
 	VADDPS    Z4, Z5, Z4
 
-skip2590:
+skip2766:
 	VCVTPS2PH $0x00, Z0, Y5
 	VCVTPS2PH $0x00, Z1, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2592
+	JNE       around2768
 	VMOVDQU64 Y5, (DX)
 	VMOVDQU64 Y6, 32(DX)
 
-stored2591:
+stored2767:
 	VCVTPS2PH $0x00, Z2, Y5
 	VCVTPS2PH $0x00, Z3, Y6
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2594
+	JNE       around2770
 	VMOVDQU64 Y5, 64(DX)
 	VMOVDQU64 Y6, 96(DX)
 
-stored2593:
+stored2769:
 	VCVTPS2PH $0x00, Z4, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2596
+	JNE       around2772
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y5, 128(DX)(BX*2)
 
-stored2595:
-	JMP stored2558
+stored2771:
+	JMP stored2734
 
-skip2589:
+skip2765:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2597
+	JEQ     skip2773
 	VMOVUPS (DX), Z5
 	VADDPS  Z0, Z5, Z0
 	VMOVUPS 64(DX), Z5
@@ -41868,84 +46120,84 @@ skip2589:
 	VMOVUPS 256(DX)(BX*4), Z5
 	VADDPS  Z4, Z5, Z4
 
-skip2597:
-	JMP final2557
+skip2773:
+	JMP final2733
 
-empty2539:
+empty2715:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2556
+	JNE       summed2732
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2598
+	JNE       narrow2774
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2599
+	JNE       around2775
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	VMOVDQU64 Z0, 192(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 256(DX)(BX*4)
-	JMP       stored2558
+	JMP       stored2734
 
-narrow2598:
+narrow2774:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2600
+	JNE       around2776
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 128(DX)(BX*2)
-	JMP       stored2558
+	JMP       stored2734
 
-around2584:
+around2760:
 	VMOVNTDQ Z5, (DX)
-	JMP      stored2583
+	JMP      stored2759
 
-around2586:
+around2762:
 	VMOVNTDQ Z5, 64(DX)
-	JMP      stored2585
+	JMP      stored2761
 
-around2588:
+around2764:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored2587
+	JMP      stored2763
 
-around2592:
+around2768:
 	VMOVNTDQ Y5, (DX)
 	VMOVNTDQ Y6, 32(DX)
-	JMP      stored2591
+	JMP      stored2767
 
-around2594:
+around2770:
 	VMOVNTDQ Y5, 64(DX)
 	VMOVNTDQ Y6, 96(DX)
-	JMP      stored2593
+	JMP      stored2769
 
-around2596:
+around2772:
 	VMOVNTDQ Y5, 128(DX)
-	JMP      stored2595
+	JMP      stored2771
 
-around2599:
+around2775:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
 	VMOVNTDQ Z0, 256(DX)
-	JMP      stored2558
+	JMP      stored2734
 
-around2600:
+around2776:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Y0, 128(DX)
-	JMP      stored2558
+	JMP      stored2734
 
-tooMany2534:
+tooMany2710:
 	MOVQ DI, results+24(FP)
 
-over2535:
-	JMP done2305
+over2711:
+	JMP done2481
 
-narrower2532:
+narrower2708:
 	CMPQ (SP), $0x00000030
-	JLE  narrower2601
+	JLE  narrower2777
 
-wide2307:
+wide2483:
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000040, DX
@@ -41956,31 +46208,31 @@ wide2307:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2604
+	JGE     over2780
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2602:
+result2778:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2605
+	JGT  many2781
 
-few2606:
+few2782:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   BX, SI
-	JGE    empty2608
+	JGE    empty2784
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2609
+	JNE    rounded2785
 
-whole2610:
+whole2786:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2611
+	JEQ       none2787
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -41993,9 +46245,9 @@ whole2610:
 	VPMOVZXBD numbers16x32<>+0(SB), Z11
 	VCVTDQ2PS Z11, Z11
 	CMPQ      R11, R14
-	JGE       rows2613
+	JGE       rows2789
 
-row2612:
+row2788:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42050,13 +46302,13 @@ row2612:
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2612
+	JLT          row2788
 
-rows2613:
+rows2789:
 	CMPQ R11, SI
-	JGE  rows2615
+	JGE  rows2791
 
-row2614:
+row2790:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z8
@@ -42099,14 +46351,14 @@ row2614:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2614
+	JLT          row2790
 
-rows2615:
-	JMP summed2607
+rows2791:
+	JMP summed2783
 
-none2611:
+none2787:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2616
+	JEQ       zeros2792
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -42115,9 +46367,9 @@ none2611:
 	VPMOVZXBD numbers16x32<>+0(SB), Z9
 	VCVTDQ2PS Z9, Z9
 	CMPQ      R10, R13
-	JGE       rows2618
+	JGE       rows2794
 
-row2617:
+row2793:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42156,13 +46408,13 @@ row2617:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2617
+	JLT          row2793
 
-rows2618:
+rows2794:
 	CMPQ R10, SI
-	JGE  rows2620
+	JGE  rows2796
 
-row2619:
+row2795:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42193,12 +46445,12 @@ row2619:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2619
+	JLT          row2795
 
-rows2620:
-	JMP summed2607
+rows2796:
+	JMP summed2783
 
-zeros2616:
+zeros2792:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -42207,9 +46459,9 @@ zeros2616:
 	VPMOVZXBD numbers16x32<>+0(SB), Z10
 	VCVTDQ2PS Z10, Z10
 	CMPQ      R10, R13
-	JGE       rows2622
+	JGE       rows2798
 
-row2621:
+row2797:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -42258,13 +46510,13 @@ row2621:
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2621
+	JLT          row2797
 
-rows2622:
+rows2798:
 	CMPQ R10, SI
-	JGE  rows2624
+	JGE  rows2800
 
-row2623:
+row2799:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -42301,72 +46553,73 @@ row2623:
 	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2623
+	JLT          row2799
 
-rows2624:
-summed2607:
-summed2625:
+rows2800:
+summed2783:
+summed2801:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2628
+	JNE  special2804
 
-final2626:
+final2802:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2630
+	JNE       around2806
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z3, 192(DX)(BX*4)
 
-stored2629:
-stored2627:
+stored2805:
+stored2803:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2602
-	JMP  over2604
+	JLT  result2778
+	JMP  over2780
 
-many2605:
+many2781:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2603
-	JMP   few2606
+	JEQ   tooMany2779
+	JMP   few2782
 
-rounded2609:
+rounded2785:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2631
+	JEQ   skip2807
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2632
+	JNE   more2808
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2632
+	JNE   more2808
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2632
+	JNE   more2808
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2610
+	JCS   whole2786
 
-more2632:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z11
-	VCVTDQ2PS    Z11, Z11
-	CMPQ         R11, R14
-	JGE          rows2634
+more2808:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2809
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z11
+	VCVTDQ2PS Z11, Z11
+	CMPQ      R11, R14
+	JGE       rows2811
 
-row2633:
+row2810:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42379,13 +46632,9 @@ row2633:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2635
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none2635:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -42430,27 +46679,23 @@ none2635:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2633
+	JLT          row2810
 
-rows2634:
+rows2811:
 	CMPQ R11, SI
-	JGE  rows2637
+	JGE  rows2813
 
-row2636:
+row2812:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2638
 	VPBROADCASTW (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	ADDQ         $0x00000002, R10
-
-none2638:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -42494,50 +46739,289 @@ none2638:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2636
+	JLT          row2812
 
-rows2637:
-	JMP summed2607
+rows2813:
+	JMP summed2783
 
-skip2631:
+none2809:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2814
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z9
+	VCVTDQ2PS Z9, Z9
+	CMPQ      R10, R13
+	JGE       rows2816
+
+row2815:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2815
+
+rows2816:
+	CMPQ R10, SI
+	JGE  rows2818
+
+row2817:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z10
+	VBLENDMPS    Z10, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VPSRLD       $0x10, Z10, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z10, Z10
+	VPADDD       Z8, Z10, Z10
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z10, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2817
+
+rows2818:
+	JMP summed2783
+
+zeros2814:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z10
+	VCVTDQ2PS Z10, Z10
+	CMPQ      R10, R13
+	JGE       rows2820
+
+row2819:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VPSRLD       $0x10, Z11, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z8, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2819
+
+rows2820:
+	CMPQ R10, SI
+	JGE  rows2822
+
+row2821:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VCMPPS       $0x03, Z8, Z8, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K1, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VPSRLD       $0x10, Z11, Z8
+	VPANDD.BCST  all32_1<>+0(SB), Z8, Z8
+	VPADDD.BCST  all32_7fff<>+0(SB), Z11, Z11
+	VPADDD       Z8, Z11, Z11
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z11, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2821
+
+rows2822:
+	JMP summed2783
+
+skip2807:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2639
+	JEQ   skip2823
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2640
+	JNE   more2824
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2640
+	JNE   more2824
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2640
+	JNE   more2824
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2610
+	JCS   whole2786
 
-more2640:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z11
-	VCVTDQ2PS    Z11, Z11
-	CMPQ         R11, R14
-	JGE          rows2642
+more2824:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2825
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z11
+	VCVTDQ2PS Z11, Z11
+	CMPQ      R11, R14
+	JGE       rows2827
 
-row2641:
+row2826:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42550,13 +47034,9 @@ row2641:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2643
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none2643:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -42594,27 +47074,23 @@ none2643:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	PREFETCHT0   31(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2641
+	JLT          row2826
 
-rows2642:
+rows2827:
 	CMPQ R11, SI
-	JGE  rows2645
+	JGE  rows2829
 
-row2644:
+row2828:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2646
 	VPBROADCASTW (R10), Y8
 	VCVTPH2PS    Y8, Z8
 	ADDQ         $0x00000002, R10
-
-none2646:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -42651,39 +47127,249 @@ none2646:
 	VPSLLQ       $0x1c, Z9, Z10
 	VPORD        Z10, Z9, Z9
 	VPERMPS      Z12, Z9, Z9
-	VMULPS       Z9, Z8, Z9
-	VADDPS       Z9, Z3, Z3
+	VMULPS       Z9, Z8, Z8
+	VADDPS       Z8, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2644
+	JLT          row2828
 
-rows2645:
-	JMP summed2607
+rows2829:
+	JMP summed2783
 
-skip2639:
-around2630:
+none2825:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2830
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z9
+	VCVTDQ2PS Z9, Z9
+	CMPQ      R10, R13
+	JGE       rows2832
+
+row2831:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2831
+
+rows2832:
+	CMPQ R10, SI
+	JGE  rows2834
+
+row2833:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	VMOVAPS      Z9, Z10
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2PH    $0x00, Z10, Y8
+	VCVTPH2PS    Y8, Z10
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z11
+	VPORD        Z11, Z8, Z8
+	VPERMPS      Z10, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2833
+
+rows2834:
+	JMP summed2783
+
+zeros2830:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z10
+	VCVTDQ2PS Z10, Z10
+	CMPQ      R10, R13
+	JGE       rows2836
+
+row2835:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z8
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y8
+	VCVTPH2PS    Y8, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	PREFETCHT0   31(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2835
+
+rows2836:
+	CMPQ R10, SI
+	JGE  rows2838
+
+row2837:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z8
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMOVAPS      Z10, Z11
+	VSUBPS       Z9, Z11, Z11
+	VMULPS       Z8, Z11, Z11
+	VCVTPS2PH    $0x00, Z11, Y8
+	VCVTPH2PS    Y8, Z11
+	VPMOVZXBQ    (R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z1, Z1
+	VPMOVZXBQ    16(R8)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z2, Z2
+	VPMOVZXBQ    24(R9)(R11*1), Z8
+	VPSLLQ       $0x1c, Z8, Z9
+	VPORD        Z9, Z8, Z8
+	VPERMPS      Z11, Z8, Z8
+	VADDPS       Z8, Z3, Z3
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2837
+
+rows2838:
+	JMP summed2783
+
+skip2823:
+around2806:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
 	VMOVNTDQ Z3, 192(DX)
-	JMP      stored2629
+	JMP      stored2805
 
-special2628:
+special2804:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2647
+	JEQ     narrow2839
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z3, 192(DX)(BX*4)
-	JMP     stored2627
+	JMP     stored2803
 
-narrow2647:
+narrow2839:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2648
+	JEQ          skip2840
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2649
+	JEQ          empty2841
 	SHRQ         $0x03, R10
 	VPXORD       X15, X15, X15
 	VCVTSI2SSQ   R10, X15, X15
@@ -42693,12 +47379,12 @@ narrow2647:
 	VDIVPS       Z8, Z2, Z2
 	VDIVPS       Z8, Z3, Z3
 
-empty2649:
-skip2648:
+empty2841:
+skip2840:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2650
+	JEQ       skip2842
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2651
+	JEQ       skip2843
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -42713,7 +47399,7 @@ skip2648:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z3, Z8, Z3
 
-skip2651:
+skip2843:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z8
@@ -42728,10 +47414,10 @@ skip2651:
 	VMOVDQA64     Z8, Z8
 	VPERMT2W      Z9, Z10, Z8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2653
+	JNE           around2845
 	VMOVDQU64     Z8, (DX)
 
-stored2652:
+stored2844:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z8
@@ -42740,10 +47426,10 @@ stored2652:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2655
+	JNE           around2847
 	VMOVDQU64     Y8, 64(DX)
 
-stored2654:
+stored2846:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z3, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z3, Z8
 	VPADDD.BCST   all32_8000<>+0(SB), Z3, K1, Z8
@@ -42752,18 +47438,18 @@ stored2654:
 	VPSRLD        $0x10, Z8, Z8
 	VPMOVDW       Z8, Y8
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2657
+	JNE           around2849
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y8, 96(DX)(BX*2)
 
-stored2656:
-	JMP stored2627
+stored2848:
+	JMP stored2803
 
-skip2650:
+skip2842:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2658
+	JEQ       skip2850
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2659
+	JEQ       skip2851
 	VCVTPH2PS (DX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(DX), Z8
@@ -42774,33 +47460,33 @@ skip2650:
 	VCVTPH2PS 96(DX)(BX*2), Z8
 	VADDPS    Z3, Z8, Z3
 
-skip2659:
+skip2851:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2661
+	JNE       around2853
 	VMOVDQU64 Y8, (DX)
 	VMOVDQU64 Y9, 32(DX)
 
-stored2660:
+stored2852:
 	VCVTPS2PH $0x00, Z2, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2663
+	JNE       around2855
 	VMOVDQU64 Y8, 64(DX)
 
-stored2662:
+stored2854:
 	VCVTPS2PH $0x00, Z3, Y8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2665
+	JNE       around2857
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y8, 96(DX)(BX*2)
 
-stored2664:
-	JMP stored2627
+stored2856:
+	JMP stored2803
 
-skip2658:
+skip2850:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2666
+	JEQ     skip2858
 	VMOVUPS (DX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(DX), Z8
@@ -42811,76 +47497,76 @@ skip2658:
 	VMOVUPS 192(DX)(BX*4), Z8
 	VADDPS  Z3, Z8, Z3
 
-skip2666:
-	JMP final2626
+skip2858:
+	JMP final2802
 
-empty2608:
+empty2784:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2625
+	JNE       summed2801
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2625
+	JNE       summed2801
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2668
+	JNE       around2860
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	VMOVDQU64 Z0, 128(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 192(DX)(BX*4)
-	JMP       stored2627
+	JMP       stored2803
 
-around2653:
+around2845:
 	VMOVNTDQ Z8, (DX)
-	JMP      stored2652
+	JMP      stored2844
 
-around2655:
+around2847:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored2654
+	JMP      stored2846
 
-around2657:
+around2849:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2656
+	JMP      stored2848
 
-around2661:
+around2853:
 	VMOVNTDQ Y8, (DX)
 	VMOVNTDQ Y9, 32(DX)
-	JMP      stored2660
+	JMP      stored2852
 
-around2663:
+around2855:
 	VMOVNTDQ Y8, 64(DX)
-	JMP      stored2662
+	JMP      stored2854
 
-around2665:
+around2857:
 	VMOVNTDQ Y8, 96(DX)
-	JMP      stored2664
+	JMP      stored2856
 
-around2668:
+around2860:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
 	VMOVNTDQ Z0, 192(DX)
-	JMP      stored2627
+	JMP      stored2803
 
-tooMany2603:
+tooMany2779:
 	MOVQ DI, results+24(FP)
 
-over2604:
+over2780:
 	SUBQ  $0x00000040, (SP)
-	JLE   done2305
+	JLE   done2481
 	ADDQ  $0x00000020, R8
 	ADDQ  $+256, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   wide2669
+	JNE   wide2861
 	TESTQ $0x000000c0, mode+80(FP)
-	JEQ   skip2670
+	JEQ   skip2862
 	ADDQ  $-128, to+56(FP)
 
-skip2670:
-wide2669:
-	JMP next2306
+skip2862:
+wide2861:
+	JMP next2482
 
-narrower2601:
+narrower2777:
 	CMPQ    (SP), $0x00000020
-	JLE     narrower2671
+	JLE     narrower2863
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000030, DX
@@ -42891,30 +47577,30 @@ narrower2601:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2674
+	JGE     over2866
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2672:
+result2864:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2675
+	JGT  many2867
 
-few2676:
+few2868:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	CMPQ   BX, SI
-	JGE    empty2678
+	JGE    empty2870
 	TESTQ  $0x000000c0, mode+80(FP)
-	JNE    rounded2679
+	JNE    rounded2871
 
-whole2680:
+whole2872:
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2681
+	JEQ       none2873
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -42927,9 +47613,9 @@ whole2680:
 	VPMOVZXBD numbers16x32<>+0(SB), Z6
 	VCVTDQ2PS Z6, Z6
 	CMPQ      R11, R14
-	JGE       rows2683
+	JGE       rows2875
 
-row2682:
+row2874:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -42978,13 +47664,13 @@ row2682:
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2682
+	JLT          row2874
 
-rows2683:
+rows2875:
 	CMPQ R11, SI
-	JGE  rows2685
+	JGE  rows2877
 
-row2684:
+row2876:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z3
@@ -43021,14 +47707,14 @@ row2684:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2684
+	JLT          row2876
 
-rows2685:
-	JMP summed2677
+rows2877:
+	JMP summed2869
 
-none2681:
+none2873:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2686
+	JEQ       zeros2878
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -43037,9 +47723,9 @@ none2681:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2688
+	JGE       rows2880
 
-row2687:
+row2879:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43073,13 +47759,13 @@ row2687:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2687
+	JLT          row2879
 
-rows2688:
+rows2880:
 	CMPQ R10, SI
-	JGE  rows2690
+	JGE  rows2882
 
-row2689:
+row2881:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -43105,12 +47791,12 @@ row2689:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2689
+	JLT          row2881
 
-rows2690:
-	JMP summed2677
+rows2882:
+	JMP summed2869
 
-zeros2686:
+zeros2878:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -43119,9 +47805,9 @@ zeros2686:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R10, R13
-	JGE       rows2692
+	JGE       rows2884
 
-row2691:
+row2883:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43165,13 +47851,13 @@ row2691:
 	PREFETCHT0   23(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2691
+	JLT          row2883
 
-rows2692:
+rows2884:
 	CMPQ R10, SI
-	JGE  rows2694
+	JGE  rows2886
 
-row2693:
+row2885:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -43203,71 +47889,72 @@ row2693:
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2693
+	JLT          row2885
 
-rows2694:
-summed2677:
-summed2695:
+rows2886:
+summed2869:
+summed2887:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2698
+	JNE  special2890
 
-final2696:
+final2888:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2700
+	JNE       around2892
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z1, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z2, 128(DX)(BX*4)
 
-stored2699:
-stored2697:
+stored2891:
+stored2889:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2672
-	JMP  over2674
+	JLT  result2864
+	JMP  over2866
 
-many2675:
+many2867:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2673
-	JMP   few2676
+	JEQ   tooMany2865
+	JMP   few2868
 
-rounded2679:
+rounded2871:
 	TESTQ $0x00000040, mode+80(FP)
-	JEQ   skip2701
+	JEQ   skip2893
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2702
+	JNE   more2894
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2702
+	JNE   more2894
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2702
+	JNE   more2894
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x00800000, R10
 	CMPL  R10, $0x7e800000
-	JCS   whole2680
+	JCS   whole2872
 
-more2702:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z6
-	VCVTDQ2PS    Z6, Z6
-	CMPQ         R11, R14
-	JGE          rows2704
+more2894:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2895
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z6
+	VCVTDQ2PS Z6, Z6
+	CMPQ      R11, R14
+	JGE       rows2897
 
-row2703:
+row2896:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -43280,13 +47967,9 @@ row2703:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2705
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none2705:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -43325,27 +48008,23 @@ none2705:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2703
+	JLT          row2896
 
-rows2704:
+rows2897:
 	CMPQ R11, SI
-	JGE  rows2707
+	JGE  rows2899
 
-row2706:
+row2898:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2708
 	VPBROADCASTW (R10), Z3
 	VPSLLD       $0x10, Z3, Z3
 	ADDQ         $0x00000002, R10
-
-none2708:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -43383,50 +48062,269 @@ none2708:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2706
+	JLT          row2898
 
-rows2707:
-	JMP summed2677
+rows2899:
+	JMP summed2869
 
-skip2701:
+none2895:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2900
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2902
+
+row2901:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z5, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2901
+
+rows2902:
+	CMPQ R10, SI
+	JGE  rows2904
+
+row2903:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z5, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VPSRLD       $0x10, Z5, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z5, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2903
+
+rows2904:
+	JMP summed2869
+
+zeros2900:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R10, R13
+	JGE       rows2906
+
+row2905:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VPSRLD       $0x10, Z6, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
+	VPADDD       Z3, Z6, Z6
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2905
+
+rows2906:
+	CMPQ R10, SI
+	JGE  rows2908
+
+row2907:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z4
+	VBLENDMPS    Z4, Z3, K1, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VPSRLD       $0x10, Z6, Z3
+	VPANDD.BCST  all32_1<>+0(SB), Z3, Z3
+	VPADDD.BCST  all32_7fff<>+0(SB), Z6, Z6
+	VPADDD       Z3, Z6, Z6
+	VPANDD.BCST  all32_ffff0000<>+0(SB), Z6, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2907
+
+rows2908:
+	JMP summed2869
+
+skip2893:
 	TESTQ $0x00000080, mode+80(FP)
-	JEQ   skip2709
+	JEQ   skip2909
 	LEAQ  8(BX), R10
 	CMPQ  R10, SI
-	JNE   more2710
+	JNE   more2910
 	CMPQ  factors+48(FP), $0x00000000
-	JNE   more2710
+	JNE   more2910
 	TESTQ $0x00000008, mode+80(FP)
-	JNE   more2710
+	JNE   more2910
 	MOVQ  (BX), R10
 	IMULQ scaleRow+96(FP), R10
 	ADDQ  scale+88(FP), R10
 	MOVL  (R10), R10
 	SUBL  $0x33800000, R10
 	CMPL  R10, $0x4b800000
-	JCS   whole2680
+	JCS   whole2872
 
-more2710:
-	MOVQ         BX, R10
-	SUBQ         CX, R10
-	SHRQ         $0x02, R10
-	ADDQ         factors+48(FP), R10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z3
-	MOVQ         BX, R11
-	MOVQ         known+40(FP), R14
-	SUBQ         $0x00000180, R14
-	CMPQ         R14, SI
-	CMOVQGT      SI, R14
-	VPMOVZXBD    numbers16x32<>+0(SB), Z6
-	VCVTDQ2PS    Z6, Z6
-	CMPQ         R11, R14
-	JGE          rows2712
+more2910:
+	CMPQ      factors+48(FP), $0x00000000
+	JEQ       none2911
+	MOVQ      BX, R10
+	SUBQ      CX, R10
+	SHRQ      $0x02, R10
+	ADDQ      factors+48(FP), R10
+	MOVQ      BX, R11
+	MOVQ      known+40(FP), R14
+	SUBQ      $0x00000180, R14
+	CMPQ      R14, SI
+	CMOVQGT   SI, R14
+	VPMOVZXBD numbers16x32<>+0(SB), Z6
+	VCVTDQ2PS Z6, Z6
+	CMPQ      R11, R14
+	JGE       rows2913
 
-row2711:
+row2912:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -43439,13 +48337,9 @@ row2711:
 	IMULQ        AX, R13
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2713
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none2713:
 	MOVQ         (R11), R15
 	IMULQ        scaleRow+96(FP), R15
 	ADDQ         scale+88(FP), R15
@@ -43477,27 +48371,23 @@ none2713:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	PREFETCHT0   23(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2711
+	JLT          row2912
 
-rows2712:
+rows2913:
 	CMPQ R11, SI
-	JGE  rows2715
+	JGE  rows2915
 
-row2714:
+row2914:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
-	CMPQ         factors+48(FP), $0x00000000
-	JEQ          none2716
 	VPBROADCASTW (R10), Y3
 	VCVTPH2PS    Y3, Z3
 	ADDQ         $0x00000002, R10
-
-none2716:
 	MOVQ         (R11), R13
 	IMULQ        scaleRow+96(FP), R13
 	ADDQ         scale+88(FP), R13
@@ -43528,37 +48418,227 @@ none2716:
 	VPSLLQ       $0x1c, Z4, Z5
 	VPORD        Z5, Z4, Z4
 	VPERMPS      Z7, Z4, Z4
-	VMULPS       Z4, Z3, Z4
-	VADDPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2714
+	JLT          row2914
 
-rows2715:
-	JMP summed2677
+rows2915:
+	JMP summed2869
 
-skip2709:
-around2700:
+none2911:
+	TESTQ     $0x00000100, mode+80(FP)
+	JEQ       zeros2916
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z4
+	VCVTDQ2PS Z4, Z4
+	CMPQ      R10, R13
+	JGE       rows2918
+
+row2917:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2917
+
+rows2918:
+	CMPQ R10, SI
+	JGE  rows2920
+
+row2919:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	VMOVAPS      Z4, Z5
+	VMULPS       Z3, Z5, Z5
+	VCVTPS2PH    $0x00, Z5, Y3
+	VCVTPH2PS    Y3, Z5
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPERMPS      Z5, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2919
+
+rows2920:
+	JMP summed2869
+
+zeros2916:
+	MOVQ      BX, R10
+	MOVQ      known+40(FP), R13
+	SUBQ      $0x00000180, R13
+	CMPQ      R13, SI
+	CMOVQGT   SI, R13
+	VPMOVZXBD numbers16x32<>+0(SB), Z5
+	VCVTDQ2PS Z5, Z5
+	CMPQ      R10, R13
+	JGE       rows2922
+
+row2921:
+	MOVQ         384(R10), R12
+	MOVQ         R12, R11
+	IMULQ        scaleRow+96(FP), R11
+	ADDQ         scale+88(FP), R11
+	PREFETCHT0   (R11)
+	MOVQ         R12, R11
+	IMULQ        zeroRow+112(FP), R11
+	ADDQ         zero+104(FP), R11
+	PREFETCHT0   (R11)
+	IMULQ        AX, R12
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R14
+	IMULQ        scaleRow+96(FP), R14
+	ADDQ         scale+88(FP), R14
+	VBROADCASTSS (R14), Z3
+	MOVQ         (R10), R14
+	IMULQ        zeroRow+112(FP), R14
+	ADDQ         zero+104(FP), R14
+	VPBROADCASTD (R14), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VCVTPS2PH    $0x00, Z6, Y3
+	VCVTPH2PS    Y3, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	PREFETCHT0   (R8)(R12*1)
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	PREFETCHT0   23(R9)(R12*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, R13
+	JLT          row2921
+
+rows2922:
+	CMPQ R10, SI
+	JGE  rows2924
+
+row2923:
+	MOVQ         (R10), R11
+	IMULQ        AX, R11
+	MOVQ         (R10), R12
+	IMULQ        scaleRow+96(FP), R12
+	ADDQ         scale+88(FP), R12
+	VBROADCASTSS (R12), Z3
+	MOVQ         (R10), R12
+	IMULQ        zeroRow+112(FP), R12
+	ADDQ         zero+104(FP), R12
+	VPBROADCASTD (R12), Z4
+	VCVTDQ2PS    Z4, Z4
+	VMOVAPS      Z5, Z6
+	VSUBPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VCVTPS2PH    $0x00, Z6, Y3
+	VCVTPH2PS    Y3, Z6
+	VPMOVZXBQ    (R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z0, Z0
+	VPMOVZXBQ    8(R8)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z1, Z1
+	VPMOVZXBQ    16(R9)(R11*1), Z3
+	VPSLLQ       $0x1c, Z3, Z4
+	VPORD        Z4, Z3, Z3
+	VPERMPS      Z6, Z3, Z3
+	VADDPS       Z3, Z2, Z2
+	ADDQ         $0x08, R10
+	CMPQ         R10, SI
+	JLT          row2923
+
+rows2924:
+	JMP summed2869
+
+skip2909:
+around2892:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
 	VMOVNTDQ Z2, 128(DX)
-	JMP      stored2699
+	JMP      stored2891
 
-special2698:
+special2890:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2717
+	JEQ     narrow2925
 	VMOVUPS Z0, (DX)
 	VMOVUPS Z1, 64(DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z2, 128(DX)(BX*4)
-	JMP     stored2697
+	JMP     stored2889
 
-narrow2717:
+narrow2925:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2718
+	JEQ          skip2926
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2719
+	JEQ          empty2927
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -43567,12 +48647,12 @@ narrow2717:
 	VDIVPS       Z3, Z1, Z1
 	VDIVPS       Z3, Z2, Z2
 
-empty2719:
-skip2718:
+empty2927:
+skip2926:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2720
+	JEQ       skip2928
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2721
+	JEQ       skip2929
 	VPMOVZXWD (DX), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z0, Z3, Z0
@@ -43584,7 +48664,7 @@ skip2718:
 	VPSLLD    $0x10, Z3, Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2721:
+skip2929:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z3
@@ -43599,10 +48679,10 @@ skip2721:
 	VMOVDQA64     Z3, Z3
 	VPERMT2W      Z4, Z5, Z3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2723
+	JNE           around2931
 	VMOVDQU64     Z3, (DX)
 
-stored2722:
+stored2930:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z2, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z2, Z3
 	VPADDD.BCST   all32_8000<>+0(SB), Z2, K1, Z3
@@ -43611,18 +48691,18 @@ stored2722:
 	VPSRLD        $0x10, Z3, Z3
 	VPMOVDW       Z3, Y3
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2725
+	JNE           around2933
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y3, 64(DX)(BX*2)
 
-stored2724:
-	JMP stored2697
+stored2932:
+	JMP stored2889
 
-skip2720:
+skip2928:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2726
+	JEQ       skip2934
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2727
+	JEQ       skip2935
 	VCVTPH2PS (DX), Z3
 	VADDPS    Z0, Z3, Z0
 	VCVTPH2PS 32(DX), Z3
@@ -43631,27 +48711,27 @@ skip2720:
 	VCVTPH2PS 64(DX)(BX*2), Z3
 	VADDPS    Z2, Z3, Z2
 
-skip2727:
+skip2935:
 	VCVTPS2PH $0x00, Z0, Y3
 	VCVTPS2PH $0x00, Z1, Y4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2729
+	JNE       around2937
 	VMOVDQU64 Y3, (DX)
 	VMOVDQU64 Y4, 32(DX)
 
-stored2728:
+stored2936:
 	VCVTPS2PH $0x00, Z2, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2731
+	JNE       around2939
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y3, 64(DX)(BX*2)
 
-stored2730:
-	JMP stored2697
+stored2938:
+	JMP stored2889
 
-skip2726:
+skip2934:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2732
+	JEQ     skip2940
 	VMOVUPS (DX), Z3
 	VADDPS  Z0, Z3, Z0
 	VMOVUPS 64(DX), Z3
@@ -43660,67 +48740,67 @@ skip2726:
 	VMOVUPS 128(DX)(BX*4), Z3
 	VADDPS  Z2, Z3, Z2
 
-skip2732:
-	JMP final2696
+skip2940:
+	JMP final2888
 
-empty2678:
+empty2870:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2695
+	JNE       summed2887
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2733
+	JNE       narrow2941
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2734
+	JNE       around2942
 	VMOVDQU64 Z0, (DX)
 	VMOVDQU64 Z0, 64(DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 128(DX)(BX*4)
-	JMP       stored2697
+	JMP       stored2889
 
-narrow2733:
+narrow2941:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2735
+	JNE       around2943
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y0, 64(DX)(BX*2)
-	JMP       stored2697
+	JMP       stored2889
 
-around2723:
+around2931:
 	VMOVNTDQ Z3, (DX)
-	JMP      stored2722
+	JMP      stored2930
 
-around2725:
+around2933:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2724
+	JMP      stored2932
 
-around2729:
+around2937:
 	VMOVNTDQ Y3, (DX)
 	VMOVNTDQ Y4, 32(DX)
-	JMP      stored2728
+	JMP      stored2936
 
-around2731:
+around2939:
 	VMOVNTDQ Y3, 64(DX)
-	JMP      stored2730
+	JMP      stored2938
 
-around2734:
+around2942:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
 	VMOVNTDQ Z0, 128(DX)
-	JMP      stored2697
+	JMP      stored2889
 
-around2735:
+around2943:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Y0, 64(DX)
-	JMP      stored2697
+	JMP      stored2889
 
-tooMany2673:
+tooMany2865:
 	MOVQ DI, results+24(FP)
 
-over2674:
-	JMP done2305
+over2866:
+	JMP done2481
 
-narrower2671:
+narrower2863:
 	CMPQ    (SP), $0x00000010
-	JLE     narrower2736
+	JLE     narrower2944
 	MOVQ    (SP), DX
 	XORQ    BX, BX
 	SUBQ    $0x00000020, DX
@@ -43731,27 +48811,27 @@ narrower2671:
 	MOVQ    to+56(FP), DX
 	MOVQ    start+16(FP), DI
 	CMPQ    DI, results+24(FP)
-	JGE     over2739
+	JGE     over2947
 	MOVQ    (DI), BX
 	LEAQ    (CX)(BX*8), BX
 
-result2737:
+result2945:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2740
+	JGT  many2948
 
-few2741:
+few2949:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	CMPQ      BX, SI
-	JGE       empty2743
+	JGE       empty2951
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2744
+	JNE       rounded2952
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2746
+	JEQ       none2954
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -43764,9 +48844,9 @@ few2741:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2748
+	JGE       rows2956
 
-row2747:
+row2955:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -43809,13 +48889,13 @@ row2747:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2747
+	JLT          row2955
 
-rows2748:
+rows2956:
 	CMPQ R11, SI
-	JGE  rows2750
+	JGE  rows2958
 
-row2749:
+row2957:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -43846,7 +48926,7 @@ row2749:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2750
+	JGE          rows2958
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -43877,7 +48957,7 @@ row2749:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2750
+	JGE          rows2958
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -43908,7 +48988,7 @@ row2749:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2750
+	JGE          rows2958
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z2
@@ -43939,14 +49019,14 @@ row2749:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2749
+	JLT          row2957
 
-rows2750:
-	JMP summed2742
+rows2958:
+	JMP summed2950
 
-none2746:
+none2954:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2751
+	JEQ       zeros2959
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -43955,9 +49035,9 @@ none2746:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2753
+	JGE       rows2961
 
-row2752:
+row2960:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -43986,13 +49066,13 @@ row2752:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2752
+	JLT          row2960
 
-rows2753:
+rows2961:
 	CMPQ R10, SI
-	JGE  rows2755
+	JGE  rows2963
 
-row2754:
+row2962:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44013,7 +49093,7 @@ row2754:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2755
+	JGE          rows2963
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44034,7 +49114,7 @@ row2754:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2755
+	JGE          rows2963
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44055,7 +49135,7 @@ row2754:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2755
+	JGE          rows2963
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44076,12 +49156,12 @@ row2754:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2754
+	JLT          row2962
 
-rows2755:
-	JMP summed2742
+rows2963:
+	JMP summed2950
 
-zeros2751:
+zeros2959:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -44090,9 +49170,9 @@ zeros2751:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2757
+	JGE       rows2965
 
-row2756:
+row2964:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44131,13 +49211,13 @@ row2756:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2756
+	JLT          row2964
 
-rows2757:
+rows2965:
 	CMPQ R10, SI
-	JGE  rows2759
+	JGE  rows2967
 
-row2758:
+row2966:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44164,7 +49244,7 @@ row2758:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2759
+	JGE          rows2967
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44191,7 +49271,7 @@ row2758:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2759
+	JGE          rows2967
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44218,7 +49298,7 @@ row2758:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2759
+	JGE          rows2967
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44245,40 +49325,40 @@ row2758:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2758
+	JLT          row2966
 
-rows2759:
-summed2742:
-summed2760:
+rows2967:
+summed2950:
+summed2968:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2763
+	JNE  special2971
 
-final2761:
+final2969:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2765
+	JNE       around2973
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z1, 64(DX)(BX*4)
 
-stored2764:
-stored2762:
+stored2972:
+stored2970:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2737
-	JMP  over2739
+	JLT  result2945
+	JMP  over2947
 
-many2740:
+many2948:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2738
-	JMP   few2741
+	JEQ   tooMany2946
+	JMP   few2949
 
-rounded2744:
+rounded2952:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2766
+	JEQ       skip2974
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2767
+	JEQ       none2975
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -44291,9 +49371,9 @@ rounded2744:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2769
+	JGE       rows2977
 
-row2768:
+row2976:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -44346,13 +49426,13 @@ row2768:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2768
+	JLT          row2976
 
-rows2769:
+rows2977:
 	CMPQ R11, SI
-	JGE  rows2771
+	JGE  rows2979
 
-row2770:
+row2978:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z2
@@ -44393,14 +49473,14 @@ row2770:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2770
+	JLT          row2978
 
-rows2771:
-	JMP summed2742
+rows2979:
+	JMP summed2950
 
-none2767:
+none2975:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2772
+	JEQ       zeros2980
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -44409,9 +49489,9 @@ none2767:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2774
+	JGE       rows2982
 
-row2773:
+row2981:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44449,13 +49529,13 @@ row2773:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2773
+	JLT          row2981
 
-rows2774:
+rows2982:
 	CMPQ R10, SI
-	JGE  rows2776
+	JGE  rows2984
 
-row2775:
+row2983:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44485,12 +49565,12 @@ row2775:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2775
+	JLT          row2983
 
-rows2776:
-	JMP summed2742
+rows2984:
+	JMP summed2950
 
-zeros2772:
+zeros2980:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -44499,9 +49579,9 @@ zeros2772:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2778
+	JGE       rows2986
 
-row2777:
+row2985:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44549,13 +49629,13 @@ row2777:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2777
+	JLT          row2985
 
-rows2778:
+rows2986:
 	CMPQ R10, SI
-	JGE  rows2780
+	JGE  rows2988
 
-row2779:
+row2987:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44591,16 +49671,16 @@ row2779:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2779
+	JLT          row2987
 
-rows2780:
-	JMP summed2742
+rows2988:
+	JMP summed2950
 
-skip2766:
+skip2974:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2781
+	JEQ       skip2989
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2782
+	JEQ       none2990
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -44613,9 +49693,9 @@ skip2766:
 	VPMOVZXBD numbers16x32<>+0(SB), Z5
 	VCVTDQ2PS Z5, Z5
 	CMPQ      R11, R14
-	JGE       rows2784
+	JGE       rows2992
 
-row2783:
+row2991:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -44661,13 +49741,13 @@ row2783:
 	PREFETCHT0   15(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2783
+	JLT          row2991
 
-rows2784:
+rows2992:
 	CMPQ R11, SI
-	JGE  rows2786
+	JGE  rows2994
 
-row2785:
+row2993:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y2
@@ -44701,14 +49781,14 @@ row2785:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2785
+	JLT          row2993
 
-rows2786:
-	JMP summed2742
+rows2994:
+	JMP summed2950
 
-none2782:
+none2990:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2787
+	JEQ       zeros2995
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -44717,9 +49797,9 @@ none2782:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2789
+	JGE       rows2997
 
-row2788:
+row2996:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44750,13 +49830,13 @@ row2788:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2788
+	JLT          row2996
 
-rows2789:
+rows2997:
 	CMPQ R10, SI
-	JGE  rows2791
+	JGE  rows2999
 
-row2790:
+row2998:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44779,12 +49859,12 @@ row2790:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2790
+	JLT          row2998
 
-rows2791:
-	JMP summed2742
+rows2999:
+	JMP summed2950
 
-zeros2787:
+zeros2995:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -44793,9 +49873,9 @@ zeros2787:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2793
+	JGE       rows3001
 
-row2792:
+row3000:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -44836,13 +49916,13 @@ row2792:
 	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2792
+	JLT          row3000
 
-rows2793:
+rows3001:
 	CMPQ R10, SI
-	JGE  rows2795
+	JGE  rows3003
 
-row2794:
+row3002:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -44871,31 +49951,31 @@ row2794:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2794
+	JLT          row3002
 
-rows2795:
-	JMP summed2742
+rows3003:
+	JMP summed2950
 
-skip2781:
-around2765:
+skip2989:
+around2973:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z1, 64(DX)
-	JMP      stored2764
+	JMP      stored2972
 
-special2763:
+special2971:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2796
+	JEQ     narrow3004
 	VMOVUPS Z0, (DX)
 	MOVQ    8(SP), BX
 	VMOVUPS Z1, 64(DX)(BX*4)
-	JMP     stored2762
+	JMP     stored2970
 
-narrow2796:
+narrow3004:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2797
+	JEQ          skip3005
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2798
+	JEQ          empty3006
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
@@ -44903,12 +49983,12 @@ narrow2796:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty2798:
-skip2797:
+empty3006:
+skip3005:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2799
+	JEQ       skip3007
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2800
+	JEQ       skip3008
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -44917,7 +49997,7 @@ skip2797:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2800:
+skip3008:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z2
@@ -44926,10 +50006,10 @@ skip2800:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2802
+	JNE           around3010
 	VMOVDQU64     Y2, (DX)
 
-stored2801:
+stored3009:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z1, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z1, Z2
 	VPADDD.BCST   all32_8000<>+0(SB), Z1, K1, Z2
@@ -44938,97 +50018,97 @@ stored2801:
 	VPSRLD        $0x10, Z2, Z2
 	VPMOVDW       Z2, Y2
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2804
+	JNE           around3012
 	MOVQ          8(SP), BX
 	VMOVDQU64     Y2, 32(DX)(BX*2)
 
-stored2803:
-	JMP stored2762
+stored3011:
+	JMP stored2970
 
-skip2799:
+skip3007:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2805
+	JEQ       skip3013
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2806
+	JEQ       skip3014
 	VCVTPH2PS (DX), Z2
 	VADDPS    Z0, Z2, Z0
 	MOVQ      8(SP), BX
 	VCVTPH2PS 32(DX)(BX*2), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip2806:
+skip3014:
 	VCVTPS2PH $0x00, Z0, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2808
+	JNE       around3016
 	VMOVDQU64 Y2, (DX)
 
-stored2807:
+stored3015:
 	VCVTPS2PH $0x00, Z1, Y2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2810
+	JNE       around3018
 	MOVQ      8(SP), BX
 	VMOVDQU64 Y2, 32(DX)(BX*2)
 
-stored2809:
-	JMP stored2762
+stored3017:
+	JMP stored2970
 
-skip2805:
+skip3013:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2811
+	JEQ     skip3019
 	VMOVUPS (DX), Z2
 	VADDPS  Z0, Z2, Z0
 	MOVQ    8(SP), BX
 	VMOVUPS 64(DX)(BX*4), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip2811:
-	JMP final2761
+skip3019:
+	JMP final2969
 
-empty2743:
+empty2951:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2760
+	JNE       summed2968
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       summed2760
+	JNE       summed2968
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2813
+	JNE       around3021
 	VMOVDQU64 Z0, (DX)
 	MOVQ      8(SP), BX
 	VMOVDQU64 Z0, 64(DX)(BX*4)
-	JMP       stored2762
+	JMP       stored2970
 
-around2802:
+around3010:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2801
+	JMP      stored3009
 
-around2804:
+around3012:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2803
+	JMP      stored3011
 
-around2808:
+around3016:
 	VMOVNTDQ Y2, (DX)
-	JMP      stored2807
+	JMP      stored3015
 
-around2810:
+around3018:
 	VMOVNTDQ Y2, 32(DX)
-	JMP      stored2809
+	JMP      stored3017
 
-around2813:
+around3021:
 	VMOVNTDQ Z0, (DX)
 	VMOVNTDQ Z0, 64(DX)
-	JMP      stored2762
+	JMP      stored2970
 
-tooMany2738:
+tooMany2946:
 	MOVQ DI, results+24(FP)
 
-over2739:
-	JMP done2305
+over2947:
+	JMP done2481
 
-narrower2736:
+narrower2944:
 	XORQ DX, DX
 	CMPQ (SP), $0x00000010
-	JLT  few2816
+	JLT  few3024
 
-tile2815:
+tile3023:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -45036,36 +50116,36 @@ tile2815:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2821
+	JNE    wide3029
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2822
+	JEQ    skip3030
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2822:
-wide2821:
+skip3030:
+wide3029:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2820
+	JGE  over3028
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2818:
+result3026:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R10
 	SUBQ BX, R10
 	CMPQ R10, $0x00000800
-	JGT  many2823
+	JGT  many3031
 
-few2824:
+few3032:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2826
+	JGE       empty3034
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2827
+	JNE       rounded3035
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2829
+	JEQ       none3037
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x01, R10
@@ -45078,9 +50158,9 @@ few2824:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2831
+	JGE       rows3039
 
-row2830:
+row3038:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -45116,13 +50196,13 @@ row2830:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2830
+	JLT          row3038
 
-rows2831:
+rows3039:
 	CMPQ R11, SI
-	JGE  rows2833
+	JGE  rows3041
 
-row2832:
+row3040:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45147,7 +50227,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45172,7 +50252,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45197,7 +50277,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45222,7 +50302,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45247,7 +50327,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45272,7 +50352,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45297,7 +50377,7 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JGE          rows2833
+	JGE          rows3041
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VBROADCASTSS (R10), Z1
@@ -45322,14 +50402,14 @@ row2832:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2832
+	JLT          row3040
 
-rows2833:
-	JMP summed2825
+rows3041:
+	JMP summed3033
 
-none2829:
+none3037:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2834
+	JEQ       zeros3042
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -45338,9 +50418,9 @@ none2829:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2836
+	JGE       rows3044
 
-row2835:
+row3043:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -45363,13 +50443,13 @@ row2835:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2835
+	JLT          row3043
 
-rows2836:
+rows3044:
 	CMPQ R10, SI
-	JGE  rows2838
+	JGE  rows3046
 
-row2837:
+row3045:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45385,7 +50465,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45401,7 +50481,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45417,7 +50497,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45433,7 +50513,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45449,7 +50529,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45465,7 +50545,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45481,7 +50561,7 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2838
+	JGE          rows3046
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45497,12 +50577,12 @@ row2837:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2837
+	JLT          row3045
 
-rows2838:
-	JMP summed2825
+rows3046:
+	JMP summed3033
 
-zeros2834:
+zeros3042:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -45511,9 +50591,9 @@ zeros2834:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2840
+	JGE       rows3048
 
-row2839:
+row3047:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -45546,13 +50626,13 @@ row2839:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2839
+	JLT          row3047
 
-rows2840:
+rows3048:
 	CMPQ R10, SI
-	JGE  rows2842
+	JGE  rows3050
 
-row2841:
+row3049:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45574,7 +50654,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45596,7 +50676,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45618,7 +50698,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45640,7 +50720,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45662,7 +50742,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45684,7 +50764,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45706,7 +50786,7 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2842
+	JGE          rows3050
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45728,38 +50808,38 @@ row2841:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2841
+	JLT          row3049
 
-rows2842:
-summed2825:
-summed2843:
+rows3050:
+summed3033:
+summed3051:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2846
+	JNE  special3054
 
-final2844:
+final3052:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2848
+	JNE       around3056
 	VMOVDQU64 Z0, (DX)
 
-stored2847:
-stored2845:
+stored3055:
+stored3053:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2818
-	JMP  over2820
+	JLT  result3026
+	JMP  over3028
 
-many2823:
+many3031:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2819
-	JMP   few2824
+	JEQ   tooMany3027
+	JMP   few3032
 
-rounded2827:
+rounded3035:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2849
+	JEQ       skip3057
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2850
+	JEQ       none3058
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -45772,9 +50852,9 @@ rounded2827:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2852
+	JGE       rows3060
 
-row2851:
+row3059:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -45820,13 +50900,13 @@ row2851:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2851
+	JLT          row3059
 
-rows2852:
+rows3060:
 	CMPQ R11, SI
-	JGE  rows2854
+	JGE  rows3062
 
-row2853:
+row3061:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Z1
@@ -45861,14 +50941,14 @@ row2853:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2853
+	JLT          row3061
 
-rows2854:
-	JMP summed2825
+rows3062:
+	JMP summed3033
 
-none2850:
+none3058:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2855
+	JEQ       zeros3063
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -45877,9 +50957,9 @@ none2850:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2857
+	JGE       rows3065
 
-row2856:
+row3064:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -45911,13 +50991,13 @@ row2856:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2856
+	JLT          row3064
 
-rows2857:
+rows3065:
 	CMPQ R10, SI
-	JGE  rows2859
+	JGE  rows3067
 
-row2858:
+row3066:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -45942,12 +51022,12 @@ row2858:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2858
+	JLT          row3066
 
-rows2859:
-	JMP summed2825
+rows3067:
+	JMP summed3033
 
-zeros2855:
+zeros3063:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -45956,9 +51036,9 @@ zeros2855:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2861
+	JGE       rows3069
 
-row2860:
+row3068:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46000,13 +51080,13 @@ row2860:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2860
+	JLT          row3068
 
-rows2861:
+rows3069:
 	CMPQ R10, SI
-	JGE  rows2863
+	JGE  rows3071
 
-row2862:
+row3070:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46037,16 +51117,16 @@ row2862:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2862
+	JLT          row3070
 
-rows2863:
-	JMP summed2825
+rows3071:
+	JMP summed3033
 
-skip2849:
+skip3057:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2864
+	JEQ       skip3072
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2865
+	JEQ       none3073
 	MOVQ      BX, R10
 	SUBQ      CX, R10
 	SHRQ      $0x02, R10
@@ -46059,9 +51139,9 @@ skip2849:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R11, R14
-	JGE       rows2867
+	JGE       rows3075
 
-row2866:
+row3074:
 	MOVQ         384(R11), R13
 	MOVQ         R13, R12
 	IMULQ        scaleRow+96(FP), R12
@@ -46100,13 +51180,13 @@ row2866:
 	PREFETCHT0   7(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row2866
+	JLT          row3074
 
-rows2867:
+rows3075:
 	CMPQ R11, SI
-	JGE  rows2869
+	JGE  rows3077
 
-row2868:
+row3076:
 	MOVQ         (R11), R12
 	IMULQ        AX, R12
 	VPBROADCASTW (R10), Y1
@@ -46134,14 +51214,14 @@ row2868:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row2868
+	JLT          row3076
 
-rows2869:
-	JMP summed2825
+rows3077:
+	JMP summed3033
 
-none2865:
+none3073:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2870
+	JEQ       zeros3078
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -46150,9 +51230,9 @@ none2865:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R10, R13
-	JGE       rows2872
+	JGE       rows3080
 
-row2871:
+row3079:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46177,13 +51257,13 @@ row2871:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2871
+	JLT          row3079
 
-rows2872:
+rows3080:
 	CMPQ R10, SI
-	JGE  rows2874
+	JGE  rows3082
 
-row2873:
+row3081:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46201,12 +51281,12 @@ row2873:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2873
+	JLT          row3081
 
-rows2874:
-	JMP summed2825
+rows3082:
+	JMP summed3033
 
-zeros2870:
+zeros3078:
 	MOVQ      BX, R10
 	MOVQ      known+40(FP), R13
 	SUBQ      $0x00000180, R13
@@ -46215,9 +51295,9 @@ zeros2870:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R10, R13
-	JGE       rows2876
+	JGE       rows3084
 
-row2875:
+row3083:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46252,13 +51332,13 @@ row2875:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2875
+	JLT          row3083
 
-rows2876:
+rows3084:
 	CMPQ R10, SI
-	JGE  rows2878
+	JGE  rows3086
 
-row2877:
+row3085:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	MOVQ         (R10), R12
@@ -46282,45 +51362,45 @@ row2877:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2877
+	JLT          row3085
 
-rows2878:
-	JMP summed2825
+rows3086:
+	JMP summed3033
 
-skip2864:
-around2848:
+skip3072:
+around3056:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2847
+	JMP      stored3055
 
-special2846:
+special3054:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2879
+	JEQ     narrow3087
 	VMOVUPS Z0, (DX)
-	JMP     stored2845
+	JMP     stored3053
 
-narrow2879:
+narrow3087:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2880
+	JEQ          skip3088
 	MOVQ         SI, R10
 	SUBQ         BX, R10
-	JEQ          empty2881
+	JEQ          empty3089
 	SHRQ         $0x03, R10
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R10, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2881:
-skip2880:
+empty3089:
+skip3088:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2882
+	JEQ       skip3090
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2883
+	JEQ       skip3091
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2883:
+skip3091:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K1, Z1
@@ -46329,81 +51409,81 @@ skip2883:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	TESTQ         $0x00000004, mode+80(FP)
-	JNE           around2885
+	JNE           around3093
 	VMOVDQU64     Y1, (DX)
 
-stored2884:
-	JMP stored2845
+stored3092:
+	JMP stored3053
 
-skip2882:
+skip3090:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2886
+	JEQ       skip3094
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2887
+	JEQ       skip3095
 	VCVTPH2PS (DX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2887:
+skip3095:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2889
+	JNE       around3097
 	VMOVDQU64 Y1, (DX)
 
-stored2888:
-	JMP stored2845
+stored3096:
+	JMP stored3053
 
-skip2886:
+skip3094:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip2890
+	JEQ     skip3098
 	VMOVUPS (DX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip2890:
-	JMP final2844
+skip3098:
+	JMP final3052
 
-empty2826:
+empty3034:
 	TESTQ     $0x00000009, mode+80(FP)
-	JNE       summed2843
+	JNE       summed3051
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       narrow2891
+	JNE       narrow3099
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2892
+	JNE       around3100
 	VMOVDQU64 Z0, (DX)
-	JMP       stored2845
+	JMP       stored3053
 
-narrow2891:
+narrow3099:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around2893
+	JNE       around3101
 	VMOVDQU64 Y0, (DX)
-	JMP       stored2845
+	JMP       stored3053
 
-around2885:
+around3093:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2884
+	JMP      stored3092
 
-around2889:
+around3097:
 	VMOVNTDQ Y1, (DX)
-	JMP      stored2888
+	JMP      stored3096
 
-around2892:
+around3100:
 	VMOVNTDQ Z0, (DX)
-	JMP      stored2845
+	JMP      stored3053
 
-around2893:
+around3101:
 	VMOVNTDQ Y0, (DX)
-	JMP      stored2845
+	JMP      stored3053
 
-tooMany2819:
+tooMany3027:
 	MOVQ DI, results+24(FP)
 
-over2820:
+over3028:
 	MOVQ (SP), DX
 	SUBQ $0x00000010, DX
 	CMPQ DX, 8(SP)
-	JNE  tile2815
-	JMP  done2817
+	JNE  tile3023
+	JMP  done3025
 
-few2816:
+few3024:
 	MOVQ   DX, 8(SP)
 	SARQ   $0x01, DX
 	LEAQ   (R8)(DX*1), R9
@@ -46420,36 +51500,36 @@ few2816:
 	IMUL3Q $+4, 8(SP), BX
 	ADDQ   BX, DX
 	TESTQ  $0x00000008, mode+80(FP)
-	JNE    wide2897
+	JNE    wide3105
 	TESTQ  $0x000000c0, mode+80(FP)
-	JEQ    skip2898
+	JEQ    skip3106
 	IMUL3Q $-2, 8(SP), BX
 	ADDQ   BX, DX
 
-skip2898:
-wide2897:
+skip3106:
+wide3105:
 	MOVQ start+16(FP), DI
 	CMPQ DI, results+24(FP)
-	JGE  over2896
+	JGE  over3104
 	MOVQ (DI), BX
 	LEAQ (CX)(BX*8), BX
 
-result2894:
+result3102:
 	MOVQ 8(DI), SI
 	LEAQ (CX)(SI*8), SI
 	MOVQ SI, R8
 	SUBQ BX, R8
 	CMPQ R8, $0x00000800
-	JGT  many2899
+	JGT  many3107
 
-few2900:
+few3108:
 	VPXORD    Z0, Z0, Z0
 	CMPQ      BX, SI
-	JGE       empty2902
+	JGE       empty3110
 	TESTQ     $0x000000c0, mode+80(FP)
-	JNE       rounded2903
+	JNE       rounded3111
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2905
+	JEQ       none3113
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x01, R8
@@ -46462,9 +51542,9 @@ few2900:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2907
+	JGE       rows3115
 
-row2906:
+row3114:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -46500,13 +51580,13 @@ row2906:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2906
+	JLT          row3114
 
-rows2907:
+rows3115:
 	CMPQ R10, SI
-	JGE  rows2909
+	JGE  rows3117
 
-row2908:
+row3116:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46531,7 +51611,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46556,7 +51636,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46581,7 +51661,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46606,7 +51686,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46631,7 +51711,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46656,7 +51736,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46681,7 +51761,7 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JGE          rows2909
+	JGE          rows3117
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VBROADCASTSS (R8), Z1
@@ -46706,14 +51786,14 @@ row2908:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2908
+	JLT          row3116
 
-rows2909:
-	JMP summed2901
+rows3117:
+	JMP summed3109
 
-none2905:
+none3113:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2910
+	JEQ       zeros3118
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -46722,9 +51802,9 @@ none2905:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2912
+	JGE       rows3120
 
-row2911:
+row3119:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -46747,13 +51827,13 @@ row2911:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2911
+	JLT          row3119
 
-rows2912:
+rows3120:
 	CMPQ R8, SI
-	JGE  rows2914
+	JGE  rows3122
 
-row2913:
+row3121:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46769,7 +51849,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46785,7 +51865,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46801,7 +51881,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46817,7 +51897,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46833,7 +51913,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46849,7 +51929,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46865,7 +51945,7 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2914
+	JGE          rows3122
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46881,12 +51961,12 @@ row2913:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2913
+	JLT          row3121
 
-rows2914:
-	JMP summed2901
+rows3122:
+	JMP summed3109
 
-zeros2910:
+zeros3118:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -46895,9 +51975,9 @@ zeros2910:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2916
+	JGE       rows3124
 
-row2915:
+row3123:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -46930,13 +52010,13 @@ row2915:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2915
+	JLT          row3123
 
-rows2916:
+rows3124:
 	CMPQ R8, SI
-	JGE  rows2918
+	JGE  rows3126
 
-row2917:
+row3125:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46958,7 +52038,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -46980,7 +52060,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47002,7 +52082,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47024,7 +52104,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47046,7 +52126,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47068,7 +52148,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47090,7 +52170,7 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JGE          rows2918
+	JGE          rows3126
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47112,35 +52192,35 @@ row2917:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2917
+	JLT          row3125
 
-rows2918:
-summed2901:
-summed2919:
+rows3126:
+summed3109:
+summed3127:
 	CMPQ mode+80(FP), $0x00000000
-	JNE  special2922
+	JNE  special3130
 
-final2920:
+final3128:
 	VMOVUPS Z0, K1, (DX)
 
-stored2921:
+stored3129:
 	MOVQ SI, BX
 	ADDQ apart+64(FP), DX
 	ADDQ $0x08, DI
 	CMPQ DI, results+24(FP)
-	JLT  result2894
-	JMP  over2896
+	JLT  result3102
+	JMP  over3104
 
-many2899:
+many3107:
 	TESTQ $0x00000010, mode+80(FP)
-	JEQ   tooMany2895
-	JMP   few2900
+	JEQ   tooMany3103
+	JMP   few3108
 
-rounded2903:
+rounded3111:
 	TESTQ     $0x00000040, mode+80(FP)
-	JEQ       skip2923
+	JEQ       skip3131
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2924
+	JEQ       none3132
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x02, R8
@@ -47153,9 +52233,9 @@ rounded2903:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2926
+	JGE       rows3134
 
-row2925:
+row3133:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -47201,13 +52281,13 @@ row2925:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2925
+	JLT          row3133
 
-rows2926:
+rows3134:
 	CMPQ R10, SI
-	JGE  rows2928
+	JGE  rows3136
 
-row2927:
+row3135:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Z1
@@ -47242,14 +52322,14 @@ row2927:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2927
+	JLT          row3135
 
-rows2928:
-	JMP summed2901
+rows3136:
+	JMP summed3109
 
-none2924:
+none3132:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2929
+	JEQ       zeros3137
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -47258,9 +52338,9 @@ none2924:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2931
+	JGE       rows3139
 
-row2930:
+row3138:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -47292,13 +52372,13 @@ row2930:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2930
+	JLT          row3138
 
-rows2931:
+rows3139:
 	CMPQ R8, SI
-	JGE  rows2933
+	JGE  rows3141
 
-row2932:
+row3140:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47323,12 +52403,12 @@ row2932:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2932
+	JLT          row3140
 
-rows2933:
-	JMP summed2901
+rows3141:
+	JMP summed3109
 
-zeros2929:
+zeros3137:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -47337,9 +52417,9 @@ zeros2929:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2935
+	JGE       rows3143
 
-row2934:
+row3142:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -47381,13 +52461,13 @@ row2934:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2934
+	JLT          row3142
 
-rows2935:
+rows3143:
 	CMPQ R8, SI
-	JGE  rows2937
+	JGE  rows3145
 
-row2936:
+row3144:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47418,16 +52498,16 @@ row2936:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2936
+	JLT          row3144
 
-rows2937:
-	JMP summed2901
+rows3145:
+	JMP summed3109
 
-skip2923:
+skip3131:
 	TESTQ     $0x00000080, mode+80(FP)
-	JEQ       skip2938
+	JEQ       skip3146
 	CMPQ      factors+48(FP), $0x00000000
-	JEQ       none2939
+	JEQ       none3147
 	MOVQ      BX, R8
 	SUBQ      CX, R8
 	SHRQ      $0x02, R8
@@ -47440,9 +52520,9 @@ skip2923:
 	VPMOVZXBD numbers16x32<>+0(SB), Z4
 	VCVTDQ2PS Z4, Z4
 	CMPQ      R10, R13
-	JGE       rows2941
+	JGE       rows3149
 
-row2940:
+row3148:
 	MOVQ         384(R10), R12
 	MOVQ         R12, R11
 	IMULQ        scaleRow+96(FP), R11
@@ -47481,13 +52561,13 @@ row2940:
 	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row2940
+	JLT          row3148
 
-rows2941:
+rows3149:
 	CMPQ R10, SI
-	JGE  rows2943
+	JGE  rows3151
 
-row2942:
+row3150:
 	MOVQ         (R10), R11
 	IMULQ        AX, R11
 	VPBROADCASTW (R8), Y1
@@ -47515,14 +52595,14 @@ row2942:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row2942
+	JLT          row3150
 
-rows2943:
-	JMP summed2901
+rows3151:
+	JMP summed3109
 
-none2939:
+none3147:
 	TESTQ     $0x00000100, mode+80(FP)
-	JEQ       zeros2944
+	JEQ       zeros3152
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -47531,9 +52611,9 @@ none2939:
 	VPMOVZXBD numbers16x32<>+0(SB), Z2
 	VCVTDQ2PS Z2, Z2
 	CMPQ      R8, R12
-	JGE       rows2946
+	JGE       rows3154
 
-row2945:
+row3153:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -47558,13 +52638,13 @@ row2945:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2945
+	JLT          row3153
 
-rows2946:
+rows3154:
 	CMPQ R8, SI
-	JGE  rows2948
+	JGE  rows3156
 
-row2947:
+row3155:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47582,12 +52662,12 @@ row2947:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2947
+	JLT          row3155
 
-rows2948:
-	JMP summed2901
+rows3156:
+	JMP summed3109
 
-zeros2944:
+zeros3152:
 	MOVQ      BX, R8
 	MOVQ      known+40(FP), R12
 	SUBQ      $0x00000180, R12
@@ -47596,9 +52676,9 @@ zeros2944:
 	VPMOVZXBD numbers16x32<>+0(SB), Z3
 	VCVTDQ2PS Z3, Z3
 	CMPQ      R8, R12
-	JGE       rows2950
+	JGE       rows3158
 
-row2949:
+row3157:
 	MOVQ         384(R8), R11
 	MOVQ         R11, R10
 	IMULQ        scaleRow+96(FP), R10
@@ -47633,13 +52713,13 @@ row2949:
 	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
-	JLT          row2949
+	JLT          row3157
 
-rows2950:
+rows3158:
 	CMPQ R8, SI
-	JGE  rows2952
+	JGE  rows3160
 
-row2951:
+row3159:
 	MOVQ         (R8), R10
 	IMULQ        AX, R10
 	MOVQ         (R8), R11
@@ -47663,41 +52743,41 @@ row2951:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R8
 	CMPQ         R8, SI
-	JLT          row2951
+	JLT          row3159
 
-rows2952:
-	JMP summed2901
+rows3160:
+	JMP summed3109
 
-skip2938:
-special2922:
+skip3146:
+special3130:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow2953
+	JEQ     narrow3161
 	VMOVUPS Z0, K1, (DX)
-	JMP     stored2921
+	JMP     stored3129
 
-narrow2953:
+narrow3161:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip2954
+	JEQ          skip3162
 	MOVQ         SI, R8
 	SUBQ         BX, R8
-	JEQ          empty2955
+	JEQ          empty3163
 	SHRQ         $0x03, R8
 	VPXORD       X14, X14, X14
 	VCVTSI2SSQ   R8, X14, X14
 	VBROADCASTSS X14, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty2955:
-skip2954:
+empty3163:
+skip3162:
 	TESTQ       $0x00000040, mode+80(FP)
-	JEQ         skip2956
+	JEQ         skip3164
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2957
+	JEQ         skip3165
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2957:
+skip3165:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K3
 	VPADDD.BCST   all32_7fff<>+0(SB), Z0, Z1
 	VPADDD.BCST   all32_8000<>+0(SB), Z0, K3, Z1
@@ -47706,39 +52786,39 @@ skip2957:
 	VPSRLD        $0x10, Z1, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (DX)
-	JMP           stored2921
+	JMP           stored3129
 
-skip2956:
+skip3164:
 	TESTQ       $0x00000080, mode+80(FP)
-	JEQ         skip2958
+	JEQ         skip3166
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip2959
+	JEQ         skip3167
 	VCVTPH2PS.Z (DX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip2959:
+skip3167:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (DX)
-	JMP       stored2921
+	JMP       stored3129
 
-skip2958:
+skip3166:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip2960
+	JEQ       skip3168
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip2960:
-	JMP final2920
+skip3168:
+	JMP final3128
 
-empty2902:
-	JMP summed2919
+empty3110:
+	JMP summed3127
 
-tooMany2895:
+tooMany3103:
 	MOVQ DI, results+24(FP)
 
-over2896:
-done2817:
-done2305:
+over3104:
+done3025:
+done2481:
 	MOVQ results+24(FP), AX
 	SUBQ start+16(FP), AX
 	SHRQ $0x03, AX

@@ -142,7 +142,7 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 
 // oneLoop reports whether a loop serves rows without factors and without zero points, too, with masks: of more than a few
 // columns rounding takes longer.
-func (s *rowSum) oneLoop() bool { return s.terms != nil && s.isa.masks && s.group > 2 }
+func (s *rowSum) oneLoop() bool { return s.terms != nil && s.isa.masks && s.group > 4 }
 
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
 func (s *rowSum) roundedRows(sum value, summed string) {
