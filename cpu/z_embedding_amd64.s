@@ -24918,7 +24918,6 @@ row15:
 	VMULPS         Z24, Z22, Z22
 	VADDPS         Z22, Z21, Z21
 	PREFETCHT0     511(R9)(R13*1)
-	PREFETCHT0     511(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row15
@@ -25056,7 +25055,6 @@ row19:
 	VPANDD     Z1, Z23, Z23
 	VADDPS     Z22, Z20, Z20
 	VADDPS     Z23, Z21, Z21
-	PREFETCHT0 511(R9)(R12*1)
 	PREFETCHT0 511(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -25353,7 +25351,6 @@ row43:
 	VADDPS       Z23, Z20, Z20
 	VMULPS       Z24, Z22, Z22
 	VADDPS       Z22, Z21, Z21
-	PREFETCHT0   511(R9)(R13*1)
 	PREFETCHT0   511(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -25756,7 +25753,6 @@ row63:
 	VMULPS         Z22, Z20, Z20
 	VADDPS         Z20, Z19, Z19
 	PREFETCHT0     447(R9)(R13*1)
-	PREFETCHT0     447(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row63
@@ -25881,7 +25877,6 @@ row67:
 	VPANDD     Z1, Z21, Z21
 	VADDPS     Z20, Z18, Z18
 	VADDPS     Z21, Z19, Z19
-	PREFETCHT0 447(R9)(R12*1)
 	PREFETCHT0 447(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -26148,7 +26143,6 @@ row89:
 	VADDPS       Z21, Z18, Z18
 	VMULPS       Z22, Z20, Z20
 	VADDPS       Z20, Z19, Z19
-	PREFETCHT0   447(R9)(R13*1)
 	PREFETCHT0   447(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -26506,7 +26500,6 @@ row108:
 	VMULPS         Z20, Z18, Z18
 	VADDPS         Z18, Z17, Z17
 	PREFETCHT0     383(R9)(R13*1)
-	PREFETCHT0     383(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row108
@@ -26618,7 +26611,6 @@ row112:
 	VPANDD     Z1, Z19, Z19
 	VADDPS     Z18, Z16, Z16
 	VADDPS     Z19, Z17, Z17
-	PREFETCHT0 383(R9)(R12*1)
 	PREFETCHT0 383(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -26855,7 +26847,6 @@ row132:
 	VADDPS       Z19, Z16, Z16
 	VMULPS       Z20, Z18, Z18
 	VADDPS       Z18, Z17, Z17
-	PREFETCHT0   383(R9)(R13*1)
 	PREFETCHT0   383(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -27177,7 +27168,6 @@ row151:
 	VMULPS         Z18, Z16, Z16
 	VADDPS         Z16, Z15, Z15
 	PREFETCHT0     319(R9)(R13*1)
-	PREFETCHT0     319(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row151
@@ -27276,7 +27266,6 @@ row155:
 	VPANDD     Z1, Z17, Z17
 	VADDPS     Z16, Z14, Z14
 	VADDPS     Z17, Z15, Z15
-	PREFETCHT0 319(R9)(R12*1)
 	PREFETCHT0 319(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -27483,7 +27472,6 @@ row173:
 	VADDPS       Z17, Z14, Z14
 	VMULPS       Z18, Z16, Z16
 	VADDPS       Z16, Z15, Z15
-	PREFETCHT0   319(R9)(R13*1)
 	PREFETCHT0   319(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -27771,7 +27759,6 @@ row192:
 	VMULPS         Z24, Z22, Z22
 	VADDPS         Z22, Z13, Z13
 	PREFETCHT0     255(R9)(R13*1)
-	PREFETCHT0     255(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row192
@@ -27857,7 +27844,6 @@ row196:
 	VPANDD     Z1, Z23, Z23
 	VADDPS     Z22, Z12, Z12
 	VADDPS     Z23, Z13, Z13
-	PREFETCHT0 255(R9)(R12*1)
 	PREFETCHT0 255(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28034,7 +28020,6 @@ row212:
 	VADDPS       Z23, Z12, Z12
 	VMULPS       Z24, Z22, Z22
 	VADDPS       Z22, Z13, Z13
-	PREFETCHT0   255(R9)(R13*1)
 	PREFETCHT0   255(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -28293,7 +28278,6 @@ row232:
 	VMULPS         Z14, Z12, Z12
 	VADDPS         Z12, Z11, Z11
 	PREFETCHT0     191(R9)(R13*1)
-	PREFETCHT0     191(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row232
@@ -28366,7 +28350,6 @@ row236:
 	VPANDD     Z1, Z13, Z13
 	VADDPS     Z12, Z10, Z10
 	VADDPS     Z13, Z11, Z11
-	PREFETCHT0 191(R9)(R12*1)
 	PREFETCHT0 191(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28513,7 +28496,6 @@ row250:
 	VADDPS       Z13, Z10, Z10
 	VMULPS       Z14, Z12, Z12
 	VADDPS       Z12, Z11, Z11
-	PREFETCHT0   191(R9)(R13*1)
 	PREFETCHT0   191(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -28727,7 +28709,6 @@ row269:
 	VMULPS         Z12, Z10, Z10
 	VADDPS         Z10, Z9, Z9
 	PREFETCHT0     127(R9)(R13*1)
-	PREFETCHT0     127(R9)(R13*1)
 	ADDQ           $0x08, R11
 	CMPQ           R11, R14
 	JLT            row269
@@ -28787,7 +28768,6 @@ row273:
 	VPANDD     Z1, Z11, Z11
 	VADDPS     Z10, Z8, Z8
 	VADDPS     Z11, Z9, Z9
-	PREFETCHT0 127(R9)(R12*1)
 	PREFETCHT0 127(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -28904,7 +28884,6 @@ row285:
 	VADDPS       Z11, Z8, Z8
 	VMULPS       Z12, Z10, Z10
 	VADDPS       Z10, Z9, Z9
-	PREFETCHT0   127(R9)(R13*1)
 	PREFETCHT0   127(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -29090,7 +29069,6 @@ row305:
 	VMULPS         Z10, Z8, Z8
 	VADDPS         Z8, Z7, Z7
 	PREFETCHT0     63(R9)(R12*1)
-	PREFETCHT0     63(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row305
@@ -29179,7 +29157,6 @@ row309:
 	VPANDD     Z1, Z9, Z9
 	VADDPS     Z8, Z6, Z6
 	VADDPS     Z9, Z7, Z7
-	PREFETCHT0 63(R9)(R11*1)
 	PREFETCHT0 63(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -29295,7 +29272,6 @@ row319:
 	VADDPS       Z9, Z6, Z6
 	VMULPS       Z10, Z8, Z8
 	VADDPS       Z8, Z7, Z7
-	PREFETCHT0   63(R9)(R12*1)
 	PREFETCHT0   63(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -56793,7 +56769,6 @@ row785:
 	VPCMPEQD     224(R11)(R12*4), Y8, Y8
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row785
@@ -57312,7 +57287,6 @@ row831:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row831
@@ -57734,7 +57708,6 @@ row871:
 	VPCMPEQD     96(R11)(R12*4), Y4, Y4
 	VANDPS       Y5, Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row871
@@ -58082,7 +58055,6 @@ row909:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   63(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row909
@@ -58811,7 +58783,6 @@ row981:
 	VBLENDVPS  Y11, Y10, Y3, Y3
 	VBLENDVPS  Y11, Y8, Y7, Y7
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row981
@@ -59028,7 +58999,6 @@ row993:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 63(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row993
@@ -64886,7 +64856,6 @@ row438:
 	VPMOVSXDQ    X8, Y8
 	VANDPD       Y9, Y8, Y8
 	VADDPD       Y8, Y7, Y7
-	PREFETCHT0   255(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row438
@@ -65176,7 +65145,6 @@ row460:
 	VPMOVSXDQ    X6, Y6
 	VANDPD       Y7, Y6, Y6
 	VADDPD       Y6, Y5, Y5
-	PREFETCHT0   191(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row460
@@ -65423,7 +65391,6 @@ row482:
 	VPMOVSXDQ    X4, Y4
 	VANDPD       Y5, Y4, Y4
 	VADDPD       Y4, Y3, Y3
-	PREFETCHT0   127(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row482
@@ -65633,7 +65600,6 @@ row504:
 	VPMOVSXDQ    X2, Y2
 	VANDPD       Y3, Y2, Y2
 	VADDPD       Y2, Y1, Y1
-	PREFETCHT0   63(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row504
@@ -66187,7 +66153,6 @@ row554:
 	VBLENDVPD  Y11, Y10, Y3, Y3
 	VBLENDVPD  Y11, Y8, Y7, Y7
 	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 127(R10)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
 	JLT        row554
@@ -66372,7 +66337,6 @@ row566:
 	VBLENDVPD  Y3, Y2, Y1, Y1
 	VBLENDVPD  Y3, Y8, Y5, Y5
 	VPSUBQ     Y9, Y8, Y8
-	PREFETCHT0 63(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row566
@@ -67977,7 +67941,6 @@ row57:
 	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y9, Y9
 	PREFETCHT0   159(R9)(R13*1)
-	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row57
@@ -68075,7 +68038,6 @@ row61:
 	VPAND      all32_ffff0000<>+0(SB), Y11, Y11
 	VADDPS     Y10, Y8, Y8
 	VADDPS     Y11, Y9, Y9
-	PREFETCHT0 159(R9)(R12*1)
 	PREFETCHT0 159(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -68280,7 +68242,6 @@ row79:
 	VADDPS       Y11, Y8, Y8
 	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y9, Y9
-	PREFETCHT0   159(R9)(R13*1)
 	PREFETCHT0   159(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -69104,7 +69065,6 @@ row138:
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
 	PREFETCHT0   95(R9)(R13*1)
-	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
 	JLT          row138
@@ -69177,7 +69137,6 @@ row142:
 	VPAND      all32_ffff0000<>+0(SB), Y7, Y7
 	VADDPS     Y6, Y4, Y4
 	VADDPS     Y7, Y5, Y5
-	PREFETCHT0 95(R9)(R12*1)
 	PREFETCHT0 95(R9)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
@@ -69323,7 +69282,6 @@ row156:
 	VADDPS       Y7, Y4, Y4
 	VMULPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R9)(R13*1)
 	PREFETCHT0   95(R9)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
@@ -69910,7 +69868,6 @@ row211:
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	PREFETCHT0   31(R9)(R12*1)
-	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row211
@@ -70003,7 +69960,6 @@ row215:
 	VPAND      all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS     Y2, Y0, Y0
 	VADDPS     Y3, Y1, Y1
-	PREFETCHT0 31(R9)(R11*1)
 	PREFETCHT0 31(R9)(R11*1)
 	ADDQ       $0x08, R8
 	CMPQ       R8, R12
@@ -70119,7 +70075,6 @@ row225:
 	VADDPS       Y3, Y0, Y0
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R9)(R12*1)
 	PREFETCHT0   31(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
@@ -72302,7 +72257,6 @@ row381:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row381
@@ -72855,7 +72809,6 @@ row432:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row432
@@ -73677,7 +73630,6 @@ row495:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row495
@@ -82296,7 +82248,6 @@ row638:
 	VPCMPEQD     160(R11)(R12*4), Y6, Y6
 	VANDPS       Y7, Y6, Y6
 	VADDPS       Y6, Y5, Y5
-	PREFETCHT0   95(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
 	JLT          row638
@@ -82763,7 +82714,6 @@ row689:
 	VPCMPEQD     32(R10)(R11*4), Y2, Y2
 	VANDPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   31(R9)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R15
 	JLT          row689
@@ -83531,7 +83481,6 @@ row752:
 	VBLENDVPS  Y3, Y2, Y1, Y1
 	VBLENDVPS  Y3, Y8, Y5, Y5
 	VPSUBD     Y9, Y8, Y8
-	PREFETCHT0 31(R10)(R12*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R13
 	JLT        row752

@@ -64768,7 +64768,6 @@ row514:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row514
@@ -64906,7 +64905,6 @@ row518:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row518
@@ -65051,7 +65049,6 @@ row523:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row523
@@ -65165,7 +65162,6 @@ row527:
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row527
@@ -65338,7 +65334,6 @@ row542:
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row542
@@ -65439,7 +65434,6 @@ row548:
 	VFMADD231PS  all32_47800000<>+0(SB), Y5, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row548
@@ -65531,7 +65525,6 @@ row555:
 	VMULPS       all32_c77fff00<>+0(SB), Y3, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y3, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row555
@@ -65618,7 +65611,6 @@ row561:
 	VMULPS       all32_c77fff00<>+0(SB), Y4, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row561
@@ -65714,7 +65706,6 @@ row568:
 	VCVTPH2PS    X3, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row568
@@ -65802,7 +65793,6 @@ row572:
 	VCVTPH2PS    X3, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row572
@@ -65881,7 +65871,6 @@ row577:
 	VCVTPS2PH    $0x00, Y3, X2
 	VCVTPH2PS    X2, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row577
@@ -65955,7 +65944,6 @@ row581:
 	VCVTPS2PH    $0x00, Y4, X2
 	VCVTPH2PS    X2, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row581
@@ -66033,16 +66021,15 @@ row587:
 	VMULPS         Y4, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VPMOVSXBD      8(R9)(R11*1), Y4
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y3, Y4, Y4
 	VMULPS         Y4, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     15(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row587
@@ -66206,12 +66193,12 @@ row591:
 	VMULPS         Y5, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
-	ADDQ           zero+104(FP), R15
-	VBROADCASTF128 (AX)(R15*1), Y4
+	ADDQ           zero+104(FP), R12
+	VBROADCASTF128 (AX)(R12*1), Y4
 	VPERMILPS      32(SP), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
 	VPMOVSXBD      8(R9)(R11*1), Y5
@@ -66220,7 +66207,6 @@ row591:
 	VMULPS         Y3, Y5, Y5
 	VMULPS         Y5, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     15(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row591
@@ -66412,15 +66398,14 @@ row596:
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
 	VPMOVSXBD      8(R9)(R10*1), Y3
 	VCVTDQ2PS      Y3, Y3
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y1, Y1
-	PREFETCHT0     15(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row596
@@ -66561,12 +66546,12 @@ row600:
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y0, Y0
 	PREFETCHT0     15(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
-	ADDQ           zero+104(FP), R14
-	VBROADCASTF128 (AX)(R14*1), Y3
+	ADDQ           zero+104(FP), R11
+	VBROADCASTF128 (AX)(R11*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VCVTDQ2PS      Y3, Y3
 	VPMOVSXBD      8(R9)(R10*1), Y4
@@ -66574,7 +66559,6 @@ row600:
 	VSUBPS         Y3, Y4, Y4
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y1, Y1
-	PREFETCHT0     15(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row600
@@ -66913,7 +66897,6 @@ row619:
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row619
@@ -67012,7 +66995,6 @@ row623:
 	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row623
@@ -67104,7 +67086,6 @@ row627:
 	VPADDD       Y2, Y3, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row627
@@ -67193,7 +67174,6 @@ row631:
 	VPADDD       Y2, Y4, Y4
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row631
@@ -87587,7 +87567,6 @@ row1721:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1721
@@ -87725,7 +87704,6 @@ row1725:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1725
@@ -87870,7 +87848,6 @@ row1730:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1730
@@ -87984,7 +87961,6 @@ row1734:
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1734
@@ -88157,7 +88133,6 @@ row1749:
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1749
@@ -88258,7 +88233,6 @@ row1755:
 	VFMADD231PS  all32_47800000<>+0(SB), Y5, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1755
@@ -88350,7 +88324,6 @@ row1762:
 	VMULPS       all32_c77fff00<>+0(SB), Y3, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y3, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1762
@@ -88437,7 +88410,6 @@ row1768:
 	VMULPS       all32_c77fff00<>+0(SB), Y4, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1768
@@ -88533,7 +88505,6 @@ row1775:
 	VCVTPH2PS    X3, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1775
@@ -88621,7 +88592,6 @@ row1779:
 	VCVTPH2PS    X3, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1779
@@ -88700,7 +88670,6 @@ row1784:
 	VCVTPS2PH    $0x00, Y3, X2
 	VCVTPH2PS    X2, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1784
@@ -88774,7 +88743,6 @@ row1788:
 	VCVTPS2PH    $0x00, Y4, X2
 	VCVTPH2PS    X2, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1788
@@ -88852,16 +88820,15 @@ row1794:
 	VMULPS         Y4, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VPMOVZXBD      8(R9)(R11*1), Y4
 	VCVTDQ2PS      Y4, Y4
 	VMULPS         Y3, Y4, Y4
 	VMULPS         Y4, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     15(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row1794
@@ -89025,12 +88992,12 @@ row1798:
 	VMULPS         Y5, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
-	ADDQ           zero+104(FP), R15
-	VBROADCASTF128 (AX)(R15*1), Y4
+	ADDQ           zero+104(FP), R12
+	VBROADCASTF128 (AX)(R12*1), Y4
 	VPERMILPS      32(SP), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
 	VPMOVZXBD      8(R9)(R11*1), Y5
@@ -89039,7 +89006,6 @@ row1798:
 	VMULPS         Y3, Y5, Y5
 	VMULPS         Y5, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     15(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row1798
@@ -89231,15 +89197,14 @@ row1803:
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     15(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
 	VPMOVZXBD      8(R9)(R10*1), Y3
 	VCVTDQ2PS      Y3, Y3
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y1, Y1
-	PREFETCHT0     15(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row1803
@@ -89380,12 +89345,12 @@ row1807:
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y0, Y0
 	PREFETCHT0     15(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
-	ADDQ           zero+104(FP), R14
-	VBROADCASTF128 (AX)(R14*1), Y3
+	ADDQ           zero+104(FP), R11
+	VBROADCASTF128 (AX)(R11*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VCVTDQ2PS      Y3, Y3
 	VPMOVZXBD      8(R9)(R10*1), Y4
@@ -89393,7 +89358,6 @@ row1807:
 	VSUBPS         Y3, Y4, Y4
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y1, Y1
-	PREFETCHT0     15(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row1807
@@ -89732,7 +89696,6 @@ row1826:
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1826
@@ -89831,7 +89794,6 @@ row1830:
 	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   15(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row1830
@@ -89923,7 +89885,6 @@ row1834:
 	VPADDD       Y2, Y3, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1834
@@ -90012,7 +89973,6 @@ row1838:
 	VPADDD       Y2, Y4, Y4
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   15(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row1838
@@ -112118,7 +112078,6 @@ row2928:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2928
@@ -112276,7 +112235,6 @@ row2932:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2932
@@ -112441,7 +112399,6 @@ row2937:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2937
@@ -112575,7 +112532,6 @@ row2941:
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2941
@@ -112768,7 +112724,6 @@ row2956:
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2956
@@ -112877,7 +112832,6 @@ row2962:
 	VFMADD231PS  all32_47800000<>+0(SB), Y5, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2962
@@ -112977,7 +112931,6 @@ row2969:
 	VMULPS       all32_c77fff00<>+0(SB), Y3, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y3, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2969
@@ -113072,7 +113025,6 @@ row2975:
 	VMULPS       all32_c77fff00<>+0(SB), Y4, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2975
@@ -113176,7 +113128,6 @@ row2982:
 	VCVTPH2PS    X3, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2982
@@ -113272,7 +113223,6 @@ row2986:
 	VCVTPH2PS    X3, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row2986
@@ -113359,7 +113309,6 @@ row2991:
 	VCVTPS2PH    $0x00, Y3, X2
 	VCVTPH2PS    X2, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2991
@@ -113441,7 +113390,6 @@ row2995:
 	VCVTPS2PH    $0x00, Y4, X2
 	VCVTPH2PS    X2, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row2995
@@ -113525,9 +113473,9 @@ row3001:
 	VMULPS         Y4, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VPBROADCASTD   4(R9)(R11*1), Y4
 	VPSLLVD        halves<>+0(SB), Y4, Y4
@@ -113536,7 +113484,6 @@ row3001:
 	VMULPS         Y3, Y4, Y4
 	VMULPS         Y4, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     7(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row3001
@@ -113718,12 +113665,12 @@ row3005:
 	VMULPS         Y5, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
-	ADDQ           zero+104(FP), R15
-	VBROADCASTF128 (AX)(R15*1), Y4
+	ADDQ           zero+104(FP), R12
+	VBROADCASTF128 (AX)(R12*1), Y4
 	VPERMILPS      32(SP), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
 	VPBROADCASTD   4(R9)(R11*1), Y5
@@ -113734,7 +113681,6 @@ row3005:
 	VMULPS         Y3, Y5, Y5
 	VMULPS         Y5, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     7(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row3005
@@ -113944,9 +113890,9 @@ row3010:
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
 	VPBROADCASTD   4(R9)(R10*1), Y3
 	VPSLLVD        halves<>+0(SB), Y3, Y3
@@ -113954,7 +113900,6 @@ row3010:
 	VCVTDQ2PS      Y3, Y3
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y1, Y1
-	PREFETCHT0     7(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row3010
@@ -114113,12 +114058,12 @@ row3014:
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y0, Y0
 	PREFETCHT0     7(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
-	ADDQ           zero+104(FP), R14
-	VBROADCASTF128 (AX)(R14*1), Y3
+	ADDQ           zero+104(FP), R11
+	VBROADCASTF128 (AX)(R11*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VCVTDQ2PS      Y3, Y3
 	VPBROADCASTD   4(R9)(R10*1), Y4
@@ -114128,7 +114073,6 @@ row3014:
 	VSUBPS         Y3, Y4, Y4
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y1, Y1
-	PREFETCHT0     7(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row3014
@@ -114487,7 +114431,6 @@ row3033:
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row3033
@@ -114594,7 +114537,6 @@ row3037:
 	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row3037
@@ -114694,7 +114636,6 @@ row3041:
 	VPADDD       Y2, Y3, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row3041
@@ -114791,7 +114732,6 @@ row3045:
 	VPADDD       Y2, Y4, Y4
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row3045
@@ -137646,7 +137586,6 @@ row4135:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4135
@@ -137804,7 +137743,6 @@ row4139:
 	VMULPS       Y3, Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4139
@@ -137969,7 +137907,6 @@ row4144:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4144
@@ -138103,7 +138040,6 @@ row4148:
 	VSUBPS       Y3, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4148
@@ -138296,7 +138232,6 @@ row4163:
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4163
@@ -138405,7 +138340,6 @@ row4169:
 	VFMADD231PS  all32_47800000<>+0(SB), Y5, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4169
@@ -138505,7 +138439,6 @@ row4176:
 	VMULPS       all32_c77fff00<>+0(SB), Y3, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y3, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4176
@@ -138600,7 +138533,6 @@ row4182:
 	VMULPS       all32_c77fff00<>+0(SB), Y4, Y2
 	VFMADD231PS  all32_47800000<>+0(SB), Y4, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4182
@@ -138704,7 +138636,6 @@ row4189:
 	VCVTPH2PS    X3, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4189
@@ -138800,7 +138731,6 @@ row4193:
 	VCVTPH2PS    X3, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4193
@@ -138887,7 +138817,6 @@ row4198:
 	VCVTPS2PH    $0x00, Y3, X2
 	VCVTPH2PS    X2, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4198
@@ -138969,7 +138898,6 @@ row4202:
 	VCVTPS2PH    $0x00, Y4, X2
 	VCVTPH2PS    X2, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4202
@@ -139053,9 +138981,9 @@ row4208:
 	VMULPS         Y4, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VPBROADCASTD   4(R9)(R11*1), Y4
 	VPSLLVD        halves<>+0(SB), Y4, Y4
@@ -139064,7 +138992,6 @@ row4208:
 	VMULPS         Y3, Y4, Y4
 	VMULPS         Y4, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     7(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row4208
@@ -139246,12 +139173,12 @@ row4212:
 	VMULPS         Y5, Y2, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R12*1)
-	MOVQ           264(SP), R15
-	ADDQ           R14, R15
-	VBROADCASTF128 (AX)(R15*1), Y3
+	MOVQ           264(SP), R12
+	ADDQ           R14, R12
+	VBROADCASTF128 (AX)(R12*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
-	ADDQ           zero+104(FP), R15
-	VBROADCASTF128 (AX)(R15*1), Y4
+	ADDQ           zero+104(FP), R12
+	VBROADCASTF128 (AX)(R12*1), Y4
 	VPERMILPS      32(SP), Y4, Y4
 	VCVTDQ2PS      Y4, Y4
 	VPBROADCASTD   4(R9)(R11*1), Y5
@@ -139262,7 +139189,6 @@ row4212:
 	VMULPS         Y3, Y5, Y5
 	VMULPS         Y5, Y2, Y2
 	VADDPS         Y2, Y1, Y1
-	PREFETCHT0     7(R9)(R12*1)
 	ADDQ           $0x08, R10
 	CMPQ           R10, R13
 	JLT            row4212
@@ -139472,9 +139398,9 @@ row4217:
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y0, Y0
 	PREFETCHT0     7(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
 	VPBROADCASTD   4(R9)(R10*1), Y3
 	VPSLLVD        halves<>+0(SB), Y3, Y3
@@ -139482,7 +139408,6 @@ row4217:
 	VCVTDQ2PS      Y3, Y3
 	VMULPS         Y2, Y3, Y3
 	VADDPS         Y3, Y1, Y1
-	PREFETCHT0     7(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row4217
@@ -139641,12 +139566,12 @@ row4221:
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y0, Y0
 	PREFETCHT0     7(R9)(R11*1)
-	MOVQ           264(SP), R14
-	ADDQ           R13, R14
-	VBROADCASTF128 (AX)(R14*1), Y2
+	MOVQ           264(SP), R11
+	ADDQ           R13, R11
+	VBROADCASTF128 (AX)(R11*1), Y2
 	VPERMILPS      32(SP), Y2, Y2
-	ADDQ           zero+104(FP), R14
-	VBROADCASTF128 (AX)(R14*1), Y3
+	ADDQ           zero+104(FP), R11
+	VBROADCASTF128 (AX)(R11*1), Y3
 	VPERMILPS      32(SP), Y3, Y3
 	VCVTDQ2PS      Y3, Y3
 	VPBROADCASTD   4(R9)(R10*1), Y4
@@ -139656,7 +139581,6 @@ row4221:
 	VSUBPS         Y3, Y4, Y4
 	VMULPS         Y2, Y4, Y4
 	VADDPS         Y4, Y1, Y1
-	PREFETCHT0     7(R9)(R11*1)
 	ADDQ           $0x08, R8
 	CMPQ           R8, R12
 	JLT            row4221
@@ -140015,7 +139939,6 @@ row4240:
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4240
@@ -140122,7 +140045,6 @@ row4244:
 	VPAND        all32_ffff0000<>+0(SB), Y5, Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	PREFETCHT0   7(R9)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
 	JLT          row4244
@@ -140222,7 +140144,6 @@ row4248:
 	VPADDD       Y2, Y3, Y3
 	VPAND        all32_ffff0000<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4248
@@ -140319,7 +140240,6 @@ row4252:
 	VPADDD       Y2, Y4, Y4
 	VPAND        all32_ffff0000<>+0(SB), Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	PREFETCHT0   7(R9)(R11*1)
 	ADDQ         $0x08, R8
 	CMPQ         R8, R12
 	JLT          row4252

@@ -167,7 +167,7 @@ func (s *rowSum) rowLoops() func(begin func(at, row reg.GPVirtual), take func(v 
 				begin(at, row)
 				for v := range s.group {
 					take(v, s.vectorOf(row, v))
-					if ask := s.vectorOf(later, v); asks && (v*bytes%64 == 0 || v == s.group-1) {
+					if ask := s.vectorOf(later, v); asks && (v*bytes%64 == 0 || v == s.group-1 && s.fixed()*bytes%64 != 0) {
 						if v >= s.fixed() { // the line that a row ends in
 							ask.Disp = s.group*bytes - 1
 						}
