@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -23,7 +24,14 @@ func maxRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*Em
 			if b := &bagMaxima[i]; b.needs == isa && b.dtype == t.In[0] {
 				slow, _ := definition(t)
 				inParts := ForCompute(b.dtype, largestInParts[float32], largestInParts[float64])
-				return func(m *EmbeddingSums) { b.find(m, inParts, slow) }, true
+				narrow := slices.IndexFunc(bagMaxima, func(n bagMax) bool { return n.needs == AVX2 && n.dtype == b.dtype })
+				return func(m *EmbeddingSums) {
+					by := b
+					if m.Columns <= narrowColumns && b.dtype != tensor.F64 {
+						by = &bagMaxima[narrow]
+					}
+					by.find(m, inParts, slow)
+				}, true
 			}
 		}
 		return nil, false

@@ -79,6 +79,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 			direct.out = t.Out[0]
 			wide := direct
 			wide.wide = true
+			direct.narrow, wide.narrow = narrowSum(codeSums, direct), narrowSum(codeSums, wide)
 			b.direct, b.wide = &direct, &wide
 		}
 		return b.run, true
@@ -111,8 +112,7 @@ func (b *codeBags) takes(m *EmbeddingSums) bool {
 
 // takesGroups reports whether a kernel, if there is one, sums codes of so many columns group by group.
 func (s *rowSum) takesGroups(c *WeightRows, columns int64) bool {
-	bytes := c.GroupSize%2 == 0 || !c.Weight.DType.Packed()
-	return s != nil && (c.GroupSize >= columns || c.GroupSize%groupUnit == 0 || s.unit == 0 && bytes)
+	return s != nil && (c.GroupSize >= columns || c.GroupSize%2 == 0 || !c.Weight.DType.Packed())
 }
 
 // sumCodes takes one group of columns after the other, or many groups of fewer columns than most.

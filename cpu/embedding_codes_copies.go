@@ -119,7 +119,7 @@ func (g *gatheredRows) wholeZeros(s *Scratch, d tensor.DType) (whole []int32, fi
 // sumGathered sums a tile by the kernel that sums codes, and reports whether it could.
 func (b *codeBags) sumGathered(m, all *EmbeddingSums, t termTile, by *rowSum) bool {
 	c := &all.Codes
-	if !by.takesGroups(c, all.Column+all.Columns) || !m.Out.Contiguous() || !t.gathers(c) || by.unit > 0 && t.columns%by.unit != 0 {
+	if !by.takesGroups(c, all.Column+all.Columns) || !m.Out.Contiguous() || !t.gathers(c) {
 		return false
 	}
 	g := gatherRows(m.Scratch, c, all.Positions[t.from:t.to], t)

@@ -13,10 +13,10 @@ import (
 type rowSum struct {
 	needs   ISA
 	in, out tensor.DType
-	least   int64 // the fewest columns that chosen takes; the others take any
-	unit    int64 // what their number is a multiple of, if it is not 0
-	halves  bool  // more columns than least are an even number
-	wide    bool  // results are of the type that sums are computed in
+	least   int64   // the fewest columns that chosen takes; the others take any
+	halves  bool    // more columns than least are an even number
+	wide    bool    // results are of the type that sums are computed in
+	narrow  *rowSum // sums few columns
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
@@ -34,6 +34,9 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 		for _, s := range rowSums {
 			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower[t.Out[0]] != 0) {
 				s.out = t.Out[0]
+				if s.in.Size() == 4 { // of 16 bits half a vector is loaded either way
+					s.narrow = narrowSum(rowSums, s)
+				}
 				slow, _ := definition(t)
 				inChunks := ForCompute(s.in, sumInChunks[float32], sumInChunks[float64])
 				return func(m *EmbeddingSums) { s.sum(m, inChunks, slow) }, true
@@ -46,10 +49,10 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 // sum sums the columns that the kernel takes, and leaves the others to the
 // definition; inChunks takes the destinations of which the kernel has a part.
 func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum), slow func(*EmbeddingSums)) {
-	whole := m.Columns
-	if s.unit > 0 {
-		whole -= whole % s.unit
+	if s.narrow != nil && m.Columns <= narrowColumns && len(m.Ranks) == 0 {
+		s = s.narrow
 	}
+	whole := m.Columns
 	if len(m.Ranks) > 0 && whole < s.least || !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
 		whole = 0
 	}
@@ -83,6 +86,20 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 			at++
 		}
 	}
+}
+
+// narrowColumns are half a vector of AVX-512: a whole one, of which a mask takes some, more often reaches into another line.
+const narrowColumns = 8
+
+// narrowSum returns the sum of AVX2 that is in the place of one of AVX-512 where columns are few.
+func narrowSum(of []rowSum, s rowSum) *rowSum {
+	at := slices.IndexFunc(of, func(o rowSum) bool { return o.needs == AVX2 && o.in == s.in && o.needs < s.needs })
+	if at < 0 {
+		return nil
+	}
+	narrow := of[at]
+	narrow.out, narrow.wide = s.out, s.wide
+	return &narrow
 }
 
 // mode returns the bits for sums of so many columns.

@@ -29,13 +29,14 @@ func (m *bagMax) function() {
 	m.tile, m.advance, m.takesFew = m.maxTile, func(move func(bytes int)) { move(m.out.size) }, true
 	m.lists()
 	m.sourcesBeside()
-	m.group = 8
+	groups := vectorsTo(8)
 	if !m.isa.masks {
-		m.group = 4
+		groups = append(pairsTo(4), 1)
 	}
+	m.group = groups[0]
 	m.best, m.number = m.newValue(), m.newValue()
 	m.rank, m.minus, m.source = m.vector(), m.vector(), m.vector()
-	m.results([]int{8, 4, 2, 1}, []int{4, 2, 1}, func(reg.GPVirtual, string) {})
+	m.results(groups, func(reg.GPVirtual, string) {})
 }
 
 // whole completes the name of an instruction on numbers as wide as elements.
@@ -114,10 +115,9 @@ func (m *bagMax) bitsOf() string {
 
 // storeBest stores the largest.
 func (m *bagMax) storeBest() {
-	step := either(m.shifted.within, 1, 2) // two at a time: narrow types are packed
-	for v := 0; v < m.group; v += step {
-		pair := m.best[v:min(v+step, m.group)]
-		packed := m.packed(pair)
+	for v, step := 0, 0; v < m.group; v += step {
+		step = m.packs(v) // narrow types are packed
+		packed := m.packed(m.best[v : v+step])
 		to := m.place(v)
 		if m.tail != nil {
 			m.out.masked(m.kernel, packed, to)
@@ -174,7 +174,7 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	branch(c.CMPQ, m.param("choice"), operand.U32(0), c.JEQ, none)
 	choice, bags := c.GP64(), c.GP64() // of the first column of the tile
 	c.MOVQ(m.param("columns"), choice)
-	c.SUBQ(m.notDone(), choice)
+	c.SUBQ(m.shifted.left, choice)
 	c.SHLQ(operand.Imm(3), choice)
 	c.ADDQ(m.param("choice"), choice)
 	c.MOVQ(m.next, bags)

@@ -15,12 +15,14 @@ func (s *rowSum) chosenFunction() {
 		name+" is "+"sumRows"+s.isa.name+s.out.name+", but adds of a row only elements whose rank is the number in sources that belongs to the row.",
 		"Ranks of rows lie ranksApart bytes apart.")
 	s.tile, s.advance = s.chosenTile, s.advanceSum
-	if !s.isa.masks {
-		s.positions = s.param("positions")
-	}
+	s.positions = s.param("positions")
 	s.lists()
 	s.sourcesBeside()
-	s.results([]int{8, 4, 2, 1}, []int{8, 6, 4, 2, 1}, s.notTooMany)
+	groups := vectorsTo(8)
+	if !s.isa.masks {
+		groups = append(pairsTo(8), 1)
+	}
+	s.results(groups, s.notTooMany)
 }
 
 // chosenTile emits the sum of a group of vectors.
@@ -28,11 +30,9 @@ func (s *rowSum) chosenTile() {
 	c, sum, empty := s.c, s.clearedSums(), s.newLabel("empty")
 	branch(c.CMPQ, s.begin, s.end, c.JGE, empty)
 	ranks, rank, wanted, moved := c.GP64(), c.GP64(), s.rankVector(), c.GP64()
-	if !s.isa.masks {
-		c.MOVQ(s.shifted.moved, moved)
-	}
+	c.MOVQ(s.shifted.moved, moved)
 	c.MOVQ(s.param("columns"), ranks)
-	c.SUBQ(s.notDone(), ranks)
+	c.SUBQ(s.shifted.left, ranks)
 	c.SHLQ(operand.Imm(2), ranks)
 	c.ADDQ(s.param("ranks"), ranks)
 	s.eachRow(func(at, _ reg.GPVirtual) {

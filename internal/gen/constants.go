@@ -66,7 +66,7 @@ func (k *kernel) laneNumbers() memory {
 	for i := range k.lanes {
 		numbers = append(numbers, either[operand.Constant](k.double(), operand.U64(i), operand.U32(i)))
 	}
-	return k.table(fmt.Sprint("numbers", 8*k.compute.size), numbers...)
+	return k.table(fmt.Sprintf("numbers%dx%d", k.lanes, 8*k.compute.size), numbers...)
 }
 
 // isOrder reports whether a table's words are stored as bytes.

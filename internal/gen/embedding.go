@@ -33,14 +33,14 @@ type rowSum struct {
 	centred  bool     // the codes' zero points are 0
 	terms    *storage // which terms are rounded to; nil: they are of the compute type
 	fused    bool     // ... by fused steps
-	takesFew bool     // also columns that are less than a vector, where there are no masks
+	takesFew bool     // also columns that are less than a vector
 
 	grouped      bool // columns have parameters of several groups
 	columnGroups columnGroups
 
 	scales reg.GPVirtual // where rows have them, or nil: a parameter says it
 
-	rows, stride, begin, end, next, sources, to, columns reg.GPVirtual
+	rows, stride, begin, end, next, sources, to reg.GPVirtual
 
 	positions operand.Op // a register or, where too few are left, the parameter's place
 
@@ -72,11 +72,11 @@ func (s *rowSum) function() {
 		}
 		s.upper = s.pinned(s.constant(upperHalf))
 	}
-	shifted := []int{14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}
+	groups := vectorsTo(either(s.isa.masks, 16, 14))
 	if s.out == bf16 { // vectors come in pairs
-		shifted = []int{12, 10, 8, 6, 4, 2, 1}
+		groups = append(pairsTo(either(s.isa.masks, 16, 12)), 1)
 	}
-	s.results([]int{16, 8, 6, 4, 2, 1}, shifted, s.notTooMany)
+	s.results(groups, s.notTooMany)
 	s.pins.registers = nil
 }
 
@@ -130,29 +130,16 @@ func (s *rowSum) sourcesBeside() {
 // results emits the results: tiles of columns, as many vectors wide as one of groups
 // says, which has the largest first, of one result after the other, then the next
 // columns of all. So what a tile needs stays in registers, and results are few enough
-// for their rows to stay in the caches. Without masks groups are those in shifted.
-// check may end the results before one of too many rows.
-func (s *rowSum) results(groups, shifted []int, check func(bytes reg.GPVirtual, tooMany string)) {
+// for their rows to stay in the caches. check may end the results before one of too
+// many rows.
+func (s *rowSum) results(groups []int, check func(bytes reg.GPVirtual, tooMany string)) {
 	c := s.c
 	s.to, s.begin, s.end, s.next = c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	s.rows = param(c, "rows")
 	s.check = check
-	if s.isa.masks {
-		s.columns = param(c, "columns")
-		s.group = groups[0]
-		s.sums = s.newValue()
-		for i, group := range groups {
-			s.group = group
-			s.tiles(i == 0)
-		}
-		if !s.packed() {
-			s.rest()
-		}
-	} else {
-		s.group = shifted[0]
-		s.sums = s.newValue()
-		s.shiftedTiles(shifted)
-	}
+	s.group = groups[0]
+	s.sums = s.newValue()
+	s.shiftedTiles(groups)
 	done := s.c.GP64()
 	c.MOVQ(s.param("results"), done)
 	c.SUBQ(s.param("start"), done)
@@ -208,34 +195,6 @@ func (s *rowSum) positionAt(number reg.GPVirtual) {
 
 // param is where a parameter lies that is looked at once a result or less often.
 func (s *rowSum) param(name string) operand.Mem { return place(s.c, name) }
-
-// tiles emits as many columns of the results as fit a group of vectors, or as
-// many times that as there are.
-func (s *rowSum) tiles(repeat bool) {
-	width := s.group * s.lanes
-	begin, end := s.newLabel("tile"), s.newLabel("narrower")
-	s.c.Label(begin)
-	branch(s.c.CMPQ, s.columns, operand.U32(width), s.c.JLT, end)
-	s.ofEach()
-	s.c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
-	s.advance(func(bytes int) { s.c.ADDQ(operand.I32(width*bytes), s.param("to")) })
-	s.c.SUBQ(operand.U32(width), s.columns)
-	if repeat {
-		s.c.JMP(operand.LabelRef(begin))
-	}
-	s.c.Label(end)
-}
-
-// rest emits less than a vector's columns.
-func (s *rowSum) rest() {
-	done := s.newLabel("done")
-	branch(s.c.TESTQ, s.columns, s.columns, s.c.JLE, done)
-	s.group = 1
-	s.maskTail(s.columns)
-	s.ofEach()
-	s.tail = nil
-	s.c.Label(done)
-}
 
 // when emits code that runs only where a bit of the mode is set.
 func (s *rowSum) when(bit int, code func()) {

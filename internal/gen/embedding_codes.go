@@ -34,14 +34,15 @@ func (s *rowSum) codesFunction() {
 		"With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the",
 		"first of four numbers, which are the row's and among which are those of a vector that begins with it.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
-	shifted := []int{8, 6, 4, 2, 1}
-	if !s.isa.masks { // each row reads scales, of few a register has positions
+	groups := vectorsTo(8)
+	if !s.isa.masks {
+		groups = append(pairsTo(8), 1) // each row reads scales, of few a register has positions
 		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
 		s.c.SUBQ(s.scales, s.param("zero"))
-		s.allocGroups(shifted[0])
+		s.allocGroups(groups[0])
 	}
 	s.lists()
-	s.results([]int{8, 4, 2, 1}, shifted, s.notTooMany)
+	s.results(groups, s.notTooMany)
 }
 
 // rowBytes is how many bytes of a row so many columns take.
@@ -78,9 +79,13 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 			s.parameters(operand.Mem{Base: at}, scale, zero)
 		}, addTerm)
 	}
+	if s.packed() && s.isa.masks {
+		s.permutedRows(loops, begin, add, scale, zero)
+		return
+	}
 	// Of few columns it takes as long to ask whether fused steps take a row as these save.
-	few := s.terms == f16 && (s.group <= 2 || s.group == 4 && !weighted)
-	if s.terms == nil || s.isa.masks || few {
+	few := s.terms == f16 && (s.group == 1 || !s.isa.masks && (s.group == 2 || s.group == 4 && !weighted))
+	if s.terms == nil || few {
 		rows()
 		return
 	}
@@ -135,8 +140,11 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 	return s.roundTerm(codes)
 }
 
-// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these. With
-// masks a loop serves rows without factors, and without zero points, too: rounding takes longer.
+// oneLoop reports whether a loop serves rows without factors and without zero points, too, with masks: loops of their own
+// take 0.8 of the time, and as much code again.
+func (s *rowSum) oneLoop() bool { return s.terms != nil && s.isa.masks && s.group > 4 }
+
+// roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
 	others := sumBF16 | sumF16
@@ -150,12 +158,12 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to
-				if s.isa.masks {
+				if s.group > 2 { // of less the question takes longer
+					s.jumpIfSingle(whole)
+				}
+				if s.oneLoop() {
 					s.addRows(sum, n.to)
 				} else {
-					if s.group > 2 { // of less the question takes longer
-						s.jumpIfSingle(whole)
-					}
 					s.addAll(sum, n.to, summed)
 				}
 				s.terms = nil
@@ -253,7 +261,7 @@ func (s *rowSum) quietScale(scale reg.VecVirtual) {
 // narrows reports whether results may be of 16 bits, beside rows that are not.
 func (s *rowSum) narrows() bool { return s.out == f32 }
 
-// packed reports whether rows are halves of bytes, of which no mask takes less than a vector.
+// packed reports whether rows are halves of bytes.
 func (s *rowSum) packed() bool { return s.codes != nil && s.codes.size == 0 }
 
 // parameter returns where a row has its own.
@@ -299,31 +307,18 @@ func (s *rowSum) askParameters(row reg.GPVirtual) {
 	}
 }
 
-// loadHalves makes the load of halves of bytes, the lower ones first: they are moved to the upper end of their lanes, and
-// down again. Without masks all of a vector are one word, which each lane moves by as much as it takes; with masks each byte
-// is loaded twice, the second time with the upper half in the place of the lower one.
+// loadHalves makes the load of halves of bytes, the lower ones first, where there are no masks: all of a vector are one word,
+// which each lane moves up by as much as it takes, and down again.
 func loadHalves(signed bool) func(k *kernel, from memory) reg.VecVirtual {
 	return func(k *kernel, from memory) reg.VecVirtual {
 		v := k.vector()
-		if k.isa.masks {
-			upper := k.vector()
-			k.emit("VPMOVZXBQ", from, v)
-			k.emit("VPSLLQ", 28, v, upper)
-			k.emit(k.bits("VPOR"), upper, v, v)
-			k.emit("VPSLLD", 28, v, v)
-		} else {
-			var up []operand.Constant
-			for i := range k.lanes {
-				up = append(up, operand.U32(28-4*i))
-			}
-			k.emit("VPBROADCASTD", from, v)
-			k.emit("VPSLLVD", k.table("halves", up...), v, v)
+		var up []operand.Constant
+		for i := range k.lanes {
+			up = append(up, operand.U32(28-4*i))
 		}
-		if signed {
-			k.emit("VPSRAD", 28, v, v)
-		} else {
-			k.emit("VPSRLD", 28, v, v)
-		}
+		k.emit("VPBROADCASTD", from, v)
+		k.emit("VPSLLVD", k.table("halves", up...), v, v)
+		k.emit(either(signed, "VPSRAD", "VPSRLD"), 28, v, v)
 		k.emit("VCVTDQ2PS", v, v)
 		return v
 	}

@@ -78,10 +78,19 @@ func (s *rowSum) beginFewCodes() (few fewCodes) {
 	return few
 }
 
-// loadCodes loads a vector of a row's codes.
+// loadCodes loads a vector of a row's codes: of halves of bytes, with masks, the bytes.
 func (s *rowSum) loadCodes(from memory) reg.VecVirtual {
 	if s.shifted.few == nil {
-		return s.codes.load(s.kernel, from)
+		if !s.packed() || !s.isa.masks {
+			return s.codes.load(s.kernel, from)
+		}
+		columns, bytes := s.tail, s.vector()
+		if columns != nil {
+			s.tail = s.shifted.bytes
+		}
+		s.fetch("VPMOVZXBQ", from, bytes)
+		s.tail = columns
+		return bytes
 	}
 	c, few, row := s.c, s.shifted.few.codes, from.Index.(reg.GPVirtual)
 	first, loaded := s.newLabel("first"), s.newLabel("loaded")

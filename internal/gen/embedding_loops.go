@@ -82,7 +82,7 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			s.loadFactor(factors, operand.Mem{Base: at}, factor)
 			s.c.ADDQ(operand.U32(factors.size), at)
 		}
-		if s.terms != nil && s.isa.masks { // perhaps there are none
+		if s.oneLoop() { // perhaps there are none
 			s.emit(s.ps("VMOVU"), s.one(), factor)
 			load := begin
 			begin = func(at, row reg.GPVirtual) {
@@ -167,7 +167,7 @@ func (s *rowSum) rowLoops() func(begin func(at, row reg.GPVirtual), take func(v 
 				begin(at, row)
 				for v := range s.group {
 					take(v, s.vectorOf(row, v))
-					if ask := s.vectorOf(later, v); asks && v*bytes%64 == 0 {
+					if ask := s.vectorOf(later, v); asks && (v*bytes%64 == 0 || v == s.group-1 && s.fixed()*bytes%64 != 0) {
 						if v >= s.fixed() { // the line that a row ends in
 							ask.Disp = s.group*bytes - 1
 						}
@@ -205,7 +205,7 @@ func (s *rowSum) exits() int {
 // lines of each.
 func (s *rowSum) rowsEarly(lines int) int {
 	switch {
-	case lines > 8:
+	case lines > 8 && !s.isa.masks:
 		return 4
 	case s.codes != nil && s.isa.masks: // which are fewer lines, sooner added
 		return 48

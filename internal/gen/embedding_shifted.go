@@ -5,39 +5,56 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Tiles of columns where no mask takes less than a vector: the last vector ends where the columns do, or the last pair of
-// vectors where they come in pairs, and so may begin with some that its tile has, or the tile before. Of less than two
-// vectors in all the second begins within the first. So each row is read once for up to 14 vectors, however many columns
-// they have.
+// Tiles of columns: the last vector ends where the columns do, or the last pair of vectors where they come in pairs, and so
+// may begin with some that its tile has, or the tile before. Of less than two vectors in all the second begins within the
+// first. So each row is read once for up to 16 vectors, 14 of AVX2, however many columns they have. Masks take less than a
+// vector in all, but not a last vector: a load that reaches beyond its row waits for the line there.
 
 // shifted is what a rowSum needs for them.
 type shifted struct {
-	left, moved operand.Mem   // columns that are left; how many columns the last vectors are moved by
-	lastRows    reg.GPVirtual // rows, so moved
-	few         *fewColumns   // of less than a vector; else nil
-	step        int           // how many vectors tiles differ by, and the last ones are
-	within      bool          // a second vector begins within the first
+	left, moved operand.Mem       // columns that are left; how many columns the last vectors are moved by
+	lastRows    reg.GPVirtual     // rows, so moved
+	few         *fewColumns       // of less than a vector; else nil
+	step        int               // how many vectors tiles differ by, and the last ones are
+	within      bool              // a second vector begins within the first
+	bytes       reg.OpmaskVirtual // the tail's, of codes that are halves of them
 }
 
-// notDone is how many columns are left.
-func (s *rowSum) notDone() operand.Op {
-	if s.isa.masks {
-		return s.columns
+// vectorsTo returns the numbers of vectors that tiles have: all, the widest first.
+func vectorsTo(widest int) (groups []int) {
+	for group := widest; group > 0; group-- {
+		groups = append(groups, group)
 	}
-	return s.shifted.left
+	return groups
 }
 
-// shiftedTiles emits tiles of groups: all numbers from the largest on, or all even ones and 1. Of more columns than the
-// largest takes, 8 vectors are the first tile, so that the last one is no narrow one.
+// pairsTo returns even ones.
+func pairsTo(widest int) (groups []int) {
+	for group := widest; group > 0; group -= 2 {
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// shiftedTiles emits tiles of groups, the widest first. Of more columns than that takes, the first tile has 8 vectors, with
+// masks as many as the widest or half of them, so that the last one is no narrow one.
 func (s *rowSum) shiftedTiles(groups []int) {
 	c, left, done := s.c, s.c.GP64(), s.newLabel("done")
 	room := c.AllocLocal(16)
 	s.shifted = shifted{left: room, moved: room.Offset(8), lastRows: c.GP64(), step: groups[0] - groups[1]}
 	c.MOVQ(s.param("columns"), left)
 	c.MOVQ(left, s.shifted.left)
-	repeated, next, wide := min(8, groups[0]), s.newLabel("next"), s.newLabel("wide")
+	widest, repeated, next, wide := groups[0], min(8, groups[0]), s.newLabel("next"), s.newLabel("wide")
 	c.Label(next)
-	branch(c.CMPQ, s.shifted.left, operand.U32(groups[0]*s.lanes), c.JGT, wide)
+	if s.isa.masks {
+		last := s.newLabel("last")
+		repeated = widest / 2
+		branch(c.CMPQ, s.shifted.left, operand.U32(widest*s.lanes), c.JLE, last)
+		branch(c.CMPQ, s.shifted.left, operand.U32((widest+repeated)*s.lanes), c.JLT, wide)
+		c.Label(last)
+	} else {
+		branch(c.CMPQ, s.shifted.left, operand.U32(widest*s.lanes), c.JGT, wide)
+	}
 	for _, group := range groups {
 		s.group = group
 		width, narrower := group*s.lanes, s.newLabel("narrower")
@@ -63,12 +80,12 @@ func (s *rowSum) shiftedTiles(groups []int) {
 		c.CMOVQLT(left, moved)
 		s.shift(moved)
 		s.ofEach()
-		if group == repeated {
+		if group == repeated || group == widest && s.isa.masks {
 			c.SUBQ(operand.U32(width), s.shifted.left)
 			c.JLE(operand.LabelRef(done))
 			c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
 			s.advance(func(bytes int) { c.ADDQ(operand.I32(width*bytes), s.param("to")) })
-			if s.codes != nil {
+			if s.codes != nil && !s.isa.masks {
 				s.when(sumGrouped, func() { c.ADDQ(operand.U32(width*4), s.param("groups")) })
 			}
 			c.JMP(operand.LabelRef(next))
@@ -98,7 +115,8 @@ func (s *rowSum) withinFirst(done string) {
 func (s *rowSum) lessThanTwo() {
 	c, moved, tile, few, done := s.c, s.c.GP64(), s.newLabel("tile"), s.newLabel("few"), s.newLabel("done")
 	c.XORQ(moved, moved)
-	if s.takesFew {
+	takesFew := s.takesFew || s.isa.masks
+	if takesFew {
 		branch(c.CMPQ, s.shifted.left, operand.U32(s.lanes), c.JLT, few)
 	}
 	c.Label(tile)
@@ -107,14 +125,32 @@ func (s *rowSum) lessThanTwo() {
 	c.MOVQ(s.shifted.left, moved)
 	c.SUBQ(operand.U32(s.lanes), moved)
 	branch(c.CMPQ, moved, s.shifted.moved, c.JNE, tile)
-	if s.takesFew {
+	if takesFew {
 		c.JMP(operand.LabelRef(done))
 		c.Label(few)
 		s.shift(moved)
-		s.beginFew()
+		if s.isa.masks {
+			s.beginMasked()
+		} else {
+			s.beginFew()
+		}
 		s.ofEach()
-		s.shifted.few = nil
+		s.shifted.few, s.tail = nil, nil
 		c.Label(done)
+	}
+}
+
+// beginMasked sets the mask of columns that are less than a vector, and that of bytes that have two each.
+func (s *rowSum) beginMasked() {
+	c, left := s.c, s.c.GP64()
+	c.MOVQ(s.shifted.left, left)
+	s.maskTail(left)
+	if s.packed() {
+		columns := s.tail
+		c.INCQ(left)
+		c.SHRQ(operand.Imm(1), left)
+		s.maskTail(left)
+		s.shifted.bytes, s.tail = s.tail, columns
 	}
 }
 
@@ -142,7 +178,7 @@ func (s *rowSum) shift(moved reg.GPVirtual) {
 		s.c.SARQ(operand.Imm(1), moved)
 	}
 	s.c.LEAQ(operand.Mem{Base: s.rows, Index: moved, Scale: uint8(max(1, s.rowBytes(1)))}, s.shifted.lastRows)
-	if s.codes != nil {
+	if s.codes != nil && !s.isa.masks {
 		s.when(sumGrouped, s.setGroups)
 	}
 }
@@ -157,10 +193,7 @@ func (s *rowSum) packs(v int) int {
 
 // fixed is how many vectors of a tile are not moved.
 func (s *rowSum) fixed() int {
-	switch {
-	case s.isa.masks:
-		return s.group
-	case s.shifted.within:
+	if s.shifted.within {
 		return 1
 	}
 	return s.group - min(s.shifted.step, s.group)
@@ -207,7 +240,8 @@ func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done strin
 	}
 }
 
-// forget clears the sums of columns that the tile before has added to what is there.
+// forget clears the sums of columns that the tile before has added to what is there: with masks no tile after another is as
+// narrow.
 func (s *rowSum) forget(sum value) {
 	if s.isa.masks || s.group > s.shifted.step || s.shifted.within {
 		return

@@ -8,8 +8,35 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Codes of four bits whose terms are rounded to bf16, without masks: a row has 16 values, which are computed once, and looked
-// up byte by byte.
+// Codes of four bits: a row has 16 values, which are computed once and looked up. With masks they are a vector, which one
+// instruction permutes; without, those of terms that are rounded to bf16 are looked up byte by byte.
+
+// permutedRows emits the addition of rows whose values are a vector.
+func (s *rowSum) permutedRows(loops func(begin func(at, row reg.GPVirtual), take func(v int, from memory)),
+	begin func(at, row reg.GPVirtual), add func(term any, v int), scale, zero reg.VecVirtual) {
+	numbers, values := s.vector(), s.vector()
+	s.emit("VMOVDQU32", s.laneNumbers(), numbers)
+	if s.codes == s4 {
+		s.emit("VPSLLD", 28, numbers, numbers)
+		s.emit("VPSRAD", 28, numbers, numbers)
+	}
+	s.emit("VCVTDQ2PS", numbers, numbers)
+	loops(func(at, row reg.GPVirtual) {
+		begin(at, row)
+		s.parameters(operand.Mem{Base: at}, scale, zero)
+		s.emit("VMOVAPS", numbers, values)
+		if rounded := s.termOf(values, scale, zero); rounded != values {
+			s.emit("VMOVAPS", rounded, values)
+		}
+	}, func(v int, from memory) {
+		// Each byte is loaded twice, the second time with the upper half in the place of the lower one.
+		codes, upper := s.loadCodes(from), s.vector()
+		s.emit("VPSLLQ", 28, codes, upper)
+		s.emit("VPORD", upper, codes, codes)
+		s.emit("VPERMPS", values, codes, codes)
+		add(codes, v)
+	})
+}
 
 // hasValues reports whether the terms of a tile are looked up. Fewer columns, and terms of f16, whose words take more to become
 // an f32, are computed as fast.
