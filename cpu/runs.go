@@ -14,13 +14,13 @@ const (
 	// preemption interrupts: less than 100 microseconds.
 	runsCall = 1 << 17
 	// quickRun is the shortest run that makes up for preparing quick codes.
-	quickRun = 64
+	quickRun = 16
 	// longHeads is the shortest run, in bytes, that kernels without masks store around the caches although it has a
 	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
 	// have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
 	// shortShared is the shortest run, in bytes, that they store so if runs share lines.
-	shortShared = 1 << 8
+	shortShared = 1 << 6
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -35,10 +35,10 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 		return n >= 64
 	case i == AVX2 && (code != tensor.None || once && !whole):
 		return n >= 400
-	case i == AVX2:
-		return n >= 16
+	case code != tensor.None:
+		return n >= 32
 	}
-	return n >= 32
+	return n >= 10
 }
 
 // runByRun makes a kernel that takes Runs of a kernel that takes a single run.
@@ -198,8 +198,8 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	}
 	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	shares = heads && k.repeats && bytes >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes)
-	if heads && (!k.heads || k.repeats && (bytes < longHeads && !shares || !k.mayRepeatRuns(n, a))) {
+	shares = heads && k.heads && !k.chooses && bytes >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes)
+	if heads && (!k.heads || bytes < longHeads && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
 		return false, false, false
 	}
 	return true, heads, shares
