@@ -14,7 +14,7 @@ const (
 	// preemption interrupts: less than 100 microseconds.
 	runsCall = 1 << 17
 	// quickRun is the shortest run that makes up for preparing quick codes.
-	quickRun = 16
+	quickRun = 32
 	// longHeads is the shortest run, in bytes, that kernels without masks store around the caches although it has a
 	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
 	// have a head.
@@ -88,7 +88,8 @@ func (a *Args) move(r *Runs, round, step, strand, by int) {
 func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.call.sum0 = s.lanesOfGroup(0, 0, size)
-	if !a.Runs.Keep {
+	a.call.fresh = k.begins && !a.Runs.Keep && lane == 0 && n <= runsCall
+	if !a.Runs.Keep && !a.call.fresh {
 		clear(unsafe.Slice((*byte)(a.call.sum0), a.Runs.Steps*2*Lanes*size))
 	}
 	a.Runs.lane = lane

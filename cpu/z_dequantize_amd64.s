@@ -273,7 +273,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken42
+	JNE  taken43
 
 done8:
 	ADDQ 152(CX), R10
@@ -338,7 +338,7 @@ some35:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked36
 
-taken42:
+taken43:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -354,12 +354,12 @@ taken42:
 	JMP       whole6
 
 other2:
-step43:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -369,29 +369,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some47
 
-aligned45:
-turn47:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand51:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
+near52:
 	CMPB      272(CX), $0x00
-	JNE       kind53
+	JNE       kind54
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -400,11 +400,11 @@ near51:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done52
+	JMP       done53
 
-kind53:
+kind54:
 	CMPB      272(CX), $0x01
-	JNE       kind54
+	JNE       kind55
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -417,11 +417,11 @@ kind53:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done53
 
-kind54:
+kind55:
 	CMPB        272(CX), $0x02
-	JNE         kind55
+	JNE         kind56
 	VPMOVSXBW   (DX), Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -458,9 +458,9 @@ kind54:
 	VMOVAPS     Z3, Z3
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done52
+	JMP         done53
 
-kind55:
+kind56:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -477,9 +477,9 @@ kind55:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done53
 
-done52:
+done53:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -489,71 +489,71 @@ done52:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around58
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored59
 
-around57:
+around58:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored59:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block48
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn48
 
-turns49:
-some46:
-some59:
+turns50:
+some47:
+some60:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done61
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near62
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near62:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand63:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind64
+	JNE          kind65
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done63
+	JMP          done64
 
-kind64:
+kind65:
 	CMPB        272(CX), $0x01
-	JNE         kind65
+	JNE         kind66
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-kind65:
+kind66:
 	CMPB        272(CX), $0x02
-	JNE         kind66
+	JNE         kind67
 	VPMOVSXBW.Z (DX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -563,16 +563,16 @@ kind65:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-kind66:
+kind67:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-done63:
+done64:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -582,7 +582,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand63
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -590,29 +590,29 @@ done63:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some59
+	JMP     some60
 
-done60:
+done61:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole70
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned46
 
-whole68:
+whole70:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step44
 
-steps44:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -630,33 +630,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block72:
 	CMPQ       AX, $0x00000040
-	JLT        blocks71
+	JLT        blocks73
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near74
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded75
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded73:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded76
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded74:
+loaded76:
 	CMPB      272(CX), $0x00
-	JNE       kind76
+	JNE       kind78
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -665,11 +665,11 @@ loaded74:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done75
+	JMP       done77
 
-kind76:
+kind78:
 	CMPB      272(CX), $0x01
-	JNE       kind77
+	JNE       kind79
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -682,11 +682,11 @@ kind76:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done77
 
-kind77:
+kind79:
 	CMPB        272(CX), $0x02
-	JNE         kind78
+	JNE         kind80
 	VPMOVSXBW   (DX), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -723,9 +723,9 @@ kind77:
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
 	VMOVAPS     Z11, Z11
-	JMP         done75
+	JMP         done77
 
-kind78:
+kind80:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -742,9 +742,9 @@ kind78:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done77
 
-done75:
+done77:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -754,61 +754,61 @@ done75:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around82
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored83
 
-around80:
+around82:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored83:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block70
+	JMP  block72
 
-blocks71:
-some82:
+blocks73:
+some84:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done85
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded86
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded84:
+loaded86:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded87
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded85:
+loaded87:
 	CMPB        272(CX), $0x00
-	JNE         kind87
+	JNE         kind89
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done86
+	JMP         done88
 
-kind87:
+kind89:
 	CMPB        272(CX), $0x01
-	JNE         kind88
+	JNE         kind90
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-kind88:
+kind90:
 	CMPB        272(CX), $0x02
-	JNE         kind89
+	JNE         kind91
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -818,16 +818,16 @@ kind88:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-kind89:
+kind91:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-done86:
+done88:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -836,9 +836,9 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some82
+	JMP     some84
 
-done83:
+done85:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1175,7 +1175,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken42
+	JNE  taken43
 
 done8:
 	ADDQ 152(CX), R10
@@ -1240,7 +1240,7 @@ some35:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked36
 
-taken42:
+taken43:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1256,12 +1256,12 @@ taken42:
 	JMP       whole6
 
 other2:
-step43:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1271,29 +1271,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some47
 
-aligned45:
-turn47:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand51:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
+near52:
 	CMPB      272(CX), $0x00
-	JNE       kind53
+	JNE       kind54
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -1302,11 +1302,11 @@ near51:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done52
+	JMP       done53
 
-kind53:
+kind54:
 	CMPB      272(CX), $0x01
-	JNE       kind54
+	JNE       kind55
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1319,11 +1319,11 @@ kind53:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done53
 
-kind54:
+kind55:
 	CMPB      272(CX), $0x02
-	JNE       kind55
+	JNE       kind56
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -1364,9 +1364,9 @@ kind54:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done53
 
-kind55:
+kind56:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -1387,9 +1387,9 @@ kind55:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done53
 
-done52:
+done53:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -1399,71 +1399,71 @@ done52:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around58
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored59
 
-around57:
+around58:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block48
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn48
 
-turns49:
-some46:
-some59:
+turns50:
+some47:
+some60:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done61
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near62
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near62:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand63:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind64
+	JNE          kind65
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done63
+	JMP          done64
 
-kind64:
+kind65:
 	CMPB        272(CX), $0x01
-	JNE         kind65
+	JNE         kind66
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-kind65:
+kind66:
 	CMPB        272(CX), $0x02
-	JNE         kind66
+	JNE         kind67
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -1474,17 +1474,17 @@ kind65:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-kind66:
+kind67:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done64
 
-done63:
+done64:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -1494,7 +1494,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand63
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1502,29 +1502,29 @@ done63:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some59
+	JMP     some60
 
-done60:
+done61:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole70
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned46
 
-whole68:
+whole70:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step44
 
-steps44:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -1542,33 +1542,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block72:
 	CMPQ       AX, $0x00000020
-	JLT        blocks71
+	JLT        blocks73
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near74
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded75
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded73:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded76
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded74:
+loaded76:
 	CMPB      272(CX), $0x00
-	JNE       kind76
+	JNE       kind78
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -1577,11 +1577,11 @@ loaded74:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done75
+	JMP       done77
 
-kind76:
+kind78:
 	CMPB      272(CX), $0x01
-	JNE       kind77
+	JNE       kind79
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1594,11 +1594,11 @@ kind76:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done77
 
-kind77:
+kind79:
 	CMPB      272(CX), $0x02
-	JNE       kind78
+	JNE       kind80
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -1639,9 +1639,9 @@ kind77:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done77
 
-kind78:
+kind80:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -1662,9 +1662,9 @@ kind78:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done77
 
-done75:
+done77:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1674,61 +1674,61 @@ done75:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around82
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored83
 
-around80:
+around82:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored83:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block70
+	JMP  block72
 
-blocks71:
-some82:
+blocks73:
+some84:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done85
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded86
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded84:
+loaded86:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded87
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded85:
+loaded87:
 	CMPB        272(CX), $0x00
-	JNE         kind87
+	JNE         kind89
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done86
+	JMP         done88
 
-kind87:
+kind89:
 	CMPB        272(CX), $0x01
-	JNE         kind88
+	JNE         kind90
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-kind88:
+kind90:
 	CMPB        272(CX), $0x02
-	JNE         kind89
+	JNE         kind91
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -1739,17 +1739,17 @@ kind88:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-kind89:
+kind91:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done88
 
-done86:
+done88:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1758,9 +1758,9 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some82
+	JMP     some84
 
-done83:
+done85:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2157,7 +2157,7 @@ done52:
 
 done44:
 	CMPB 275(CX), $0x00
-	JNE  taken55
+	JNE  taken57
 
 done8:
 	ADDQ 152(CX), R10
@@ -2232,7 +2232,7 @@ some45:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked46
 
-taken55:
+taken57:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2248,12 +2248,12 @@ taken55:
 	JMP       whole6
 
 other2:
-step56:
+step58:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned58
+	JEQ     aligned60
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2263,29 +2263,29 @@ step56:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some59
+	JMP     some61
 
-aligned58:
-turn60:
+aligned60:
+turn62:
 	CMPQ AX, 104(CX)
-	JLT  turns62
+	JLT  turns64
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand63:
+strand65:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block61:
+block63:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near64
+	JEQ        near66
 	PREFETCHT1 (DX)(R12*1)
 
-near64:
+near66:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind68
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -2294,11 +2294,11 @@ near64:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done65
+	JMP       done67
 
-kind66:
+kind68:
 	CMPB      272(CX), $0x01
-	JNE       kind67
+	JNE       kind69
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2311,11 +2311,11 @@ kind66:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done67
 
-kind67:
+kind69:
 	CMPB        272(CX), $0x02
-	JNE         kind68
+	JNE         kind70
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2352,9 +2352,9 @@ kind67:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done65
+	JMP         done67
 
-kind68:
+kind70:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2371,9 +2371,9 @@ kind68:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done67
 
-done65:
+done67:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2383,29 +2383,29 @@ done65:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind71
+	JNE       kind73
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around74
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored73
+	JMP       stored75
 
-around72:
+around74:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored73:
-	JMP done70
+stored75:
+	JMP done72
 
-kind71:
+kind73:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2431,70 +2431,70 @@ kind71:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around77
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored76
+	JMP       stored78
 
-around75:
+around77:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored76:
-	JMP done70
+stored78:
+	JMP done72
 
-done70:
+done72:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block61
+	JNE  block63
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand63
+	JNE  strand65
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn60
+	JMP  turn62
 
-turns62:
-some59:
-some77:
+turns64:
+some61:
+some79:
 	TESTQ      AX, AX
-	JLE        done78
+	JLE        done80
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near79
+	JEQ        near81
 	PREFETCHT1 (DX)(R9*1)
 
-near79:
+near81:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand80:
+strand82:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind82
+	JNE          kind84
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done81
+	JMP          done83
 
-kind82:
+kind84:
 	CMPB        272(CX), $0x01
-	JNE         kind83
+	JNE         kind85
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done83
 
-kind83:
+kind85:
 	CMPB        272(CX), $0x02
-	JNE         kind84
+	JNE         kind86
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2504,25 +2504,25 @@ kind83:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done83
 
-kind84:
+kind86:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done83
 
-done81:
+done83:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind89
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done88
 
-kind87:
+kind89:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2531,16 +2531,16 @@ kind87:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done88
 
-done86:
+done88:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand80
+	JNE  strand82
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2548,29 +2548,29 @@ done86:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some77
+	JMP  some79
 
-done78:
+done80:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole93
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned58
+	JMP   aligned60
 
-whole89:
+whole93:
 	DECQ R8
-	JEQ  steps57
+	JEQ  steps59
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step56
+	JMP  step58
 
-steps57:
+steps59:
 	VZEROUPPER
 	RET
 
@@ -2588,33 +2588,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block91:
+block95:
 	CMPQ       AX, $0x00000040
-	JLT        blocks92
+	JLT        blocks96
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near93
+	JEQ        near97
 	PREFETCHT1 (DX)(R8*1)
 
-near93:
+near97:
 	CMPB    72(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded98
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded94:
+loaded98:
 	CMPB    73(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded99
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded95:
+loaded99:
 	CMPB      272(CX), $0x00
-	JNE       kind97
+	JNE       kind101
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2623,11 +2623,11 @@ loaded95:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done96
+	JMP       done100
 
-kind97:
+kind101:
 	CMPB      272(CX), $0x01
-	JNE       kind98
+	JNE       kind102
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2640,11 +2640,11 @@ kind97:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done100
 
-kind98:
+kind102:
 	CMPB        272(CX), $0x02
-	JNE         kind99
+	JNE         kind103
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2681,9 +2681,9 @@ kind98:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done100
 
-kind99:
+kind103:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2700,9 +2700,9 @@ kind99:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done100
 
-done96:
+done100:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2712,29 +2712,29 @@ done96:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind106
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around107
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored104
+	JMP       stored108
 
-around103:
+around107:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored104:
-	JMP done101
+stored108:
+	JMP done105
 
-kind102:
+kind106:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2760,60 +2760,60 @@ kind102:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around106
+	JNE       around110
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored107
+	JMP       stored111
 
-around106:
+around110:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored107:
-	JMP done101
+stored111:
+	JMP done105
 
-done101:
+done105:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block91
+	JMP  block95
 
-blocks92:
-some108:
+blocks96:
+some112:
 	TESTQ     AX, AX
-	JLE       done109
+	JLE       done113
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded110
+	JEQ       loaded114
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded110:
+loaded114:
 	CMPB      73(CX), $0x00
-	JEQ       loaded111
+	JEQ       loaded115
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded111:
+loaded115:
 	CMPB        272(CX), $0x00
-	JNE         kind113
+	JNE         kind117
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done112
+	JMP         done116
 
-kind113:
+kind117:
 	CMPB        272(CX), $0x01
-	JNE         kind114
+	JNE         kind118
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done116
 
-kind114:
+kind118:
 	CMPB        272(CX), $0x02
-	JNE         kind115
+	JNE         kind119
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2823,25 +2823,25 @@ kind114:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done116
 
-kind115:
+kind119:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done116
 
-done112:
+done116:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind118
+	JNE       kind122
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done121
 
-kind118:
+kind122:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2850,17 +2850,17 @@ kind118:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done121
 
-done117:
+done121:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some108
+	JMP  some112
 
-done109:
+done113:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3111,7 +3111,7 @@ done33:
 
 done30:
 	CMPB 275(CX), $0x00
-	JNE  taken36
+	JNE  taken37
 
 done8:
 	ADDQ 152(CX), R10
@@ -3177,7 +3177,7 @@ some31:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked32
 
-taken36:
+taken37:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3193,12 +3193,12 @@ taken36:
 	JMP       whole6
 
 other2:
-step37:
+step38:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned40
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3208,30 +3208,30 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some41
 
-aligned39:
-turn41:
+aligned40:
+turn42:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns44
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand45:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block43:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near46
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near45:
+near46:
 	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind48
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -3240,9 +3240,9 @@ near45:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done46
+	JMP       done47
 
-kind47:
+kind48:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -3255,9 +3255,9 @@ kind47:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done46
+	JMP       done47
 
-done46:
+done47:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -3267,67 +3267,67 @@ done46:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around50
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored51
 
-around49:
+around50:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block42
+	JNE  block43
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand45
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn42
 
-turns43:
-some40:
-some51:
+turns44:
+some41:
+some52:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done53
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near54
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near54:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand55:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind56
+	JNE          kind57
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done55
+	JMP          done56
 
-kind56:
+kind57:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done55
+	JMP         done56
 
-done55:
+done56:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -3337,7 +3337,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand55
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3345,29 +3345,29 @@ done55:
 	ADDQ    $+32, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some51
+	JMP     some52
 
-done52:
+done53:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole60
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned40
 
-whole58:
+whole60:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps39
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step38
 
-steps38:
+steps39:
 	VZEROUPPER
 	RET
 
@@ -3385,34 +3385,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block62:
 	CMPQ       AX, $0x00000040
-	JLT        blocks61
+	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near62:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded65
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded63:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded66
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded64:
+loaded66:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind68
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -3421,9 +3421,9 @@ loaded64:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done65
+	JMP       done67
 
-kind66:
+kind68:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3436,9 +3436,9 @@ kind66:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done65
+	JMP       done67
 
-done65:
+done67:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -3448,57 +3448,57 @@ done65:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around70
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored71
 
-around68:
+around70:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored71:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block60
+	JMP  block62
 
-blocks61:
-some70:
+blocks63:
+some72:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done73
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded74
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded72:
+loaded74:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded75
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded73:
+loaded75:
 	CMPB        272(CX), $0x00
-	JNE         kind75
+	JNE         kind77
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done74
+	JMP         done76
 
-kind75:
+kind77:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done74
+	JMP         done76
 
-done74:
+done76:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -3507,9 +3507,9 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some70
+	JMP     some72
 
-done71:
+done73:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3686,7 +3686,7 @@ done33:
 
 done30:
 	CMPB 275(CX), $0x00
-	JNE  taken36
+	JNE  taken37
 
 done8:
 	ADDQ 152(CX), R10
@@ -3751,7 +3751,7 @@ some31:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked32
 
-taken36:
+taken37:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3767,12 +3767,12 @@ taken36:
 	JMP       whole6
 
 other2:
-step37:
+step38:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned40
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3782,29 +3782,29 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some41
 
-aligned39:
-turn41:
+aligned40:
+turn42:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns44
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand45:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block43:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near46
 	PREFETCHT1 (DX)(R12*1)
 
-near45:
+near46:
 	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind48
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -3813,9 +3813,9 @@ near45:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done46
+	JMP       done47
 
-kind47:
+kind48:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -3828,9 +3828,9 @@ kind47:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done46
+	JMP       done47
 
-done46:
+done47:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -3840,67 +3840,67 @@ done46:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around50
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored51
 
-around49:
+around50:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored51:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block42
+	JNE  block43
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand45
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn42
 
-turns43:
-some40:
-some51:
+turns44:
+some41:
+some52:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done53
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near54
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near54:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand55:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind56
+	JNE          kind57
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done55
+	JMP          done56
 
-kind56:
+kind57:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done55
+	JMP         done56
 
-done55:
+done56:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -3910,7 +3910,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand55
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3918,29 +3918,29 @@ done55:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some51
+	JMP     some52
 
-done52:
+done53:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole60
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned40
 
-whole58:
+whole60:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps39
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step38
 
-steps38:
+steps39:
 	VZEROUPPER
 	RET
 
@@ -3958,33 +3958,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block62:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks63
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near64
 	PREFETCHT1 (DX)(R8*1)
 
-near62:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded65
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded63:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded66
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded64:
+loaded66:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind68
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -3993,9 +3993,9 @@ loaded64:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done65
+	JMP       done67
 
-kind66:
+kind68:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4008,9 +4008,9 @@ kind66:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done65
+	JMP       done67
 
-done65:
+done67:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4020,57 +4020,57 @@ done65:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around70
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored71
 
-around68:
+around70:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored71:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block62
 
-blocks61:
-some70:
+blocks63:
+some72:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done73
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded74
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded72:
+loaded74:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded75
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded73:
+loaded75:
 	CMPB        272(CX), $0x00
-	JNE         kind75
+	JNE         kind77
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done74
+	JMP         done76
 
-kind75:
+kind77:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done74
+	JMP         done76
 
-done74:
+done76:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -4079,9 +4079,9 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some70
+	JMP     some72
 
-done71:
+done73:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4357,7 +4357,7 @@ done46:
 
 done40:
 	CMPB 275(CX), $0x00
-	JNE  taken49
+	JNE  taken51
 
 done8:
 	ADDQ 152(CX), R10
@@ -4433,7 +4433,7 @@ some41:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked42
 
-taken49:
+taken51:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -4449,12 +4449,12 @@ taken49:
 	JMP       whole6
 
 other2:
-step50:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned52
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4464,30 +4464,30 @@ step50:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some53
+	JMP     some55
 
-aligned52:
-turn54:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns56
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand59:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block55:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near58
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near58:
+near60:
 	CMPB      272(CX), $0x00
-	JNE       kind60
+	JNE       kind62
 	VPMOVSXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX), Z8
@@ -4496,9 +4496,9 @@ near58:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done59
+	JMP       done61
 
-kind60:
+kind62:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -4511,9 +4511,9 @@ kind60:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done59
+	JMP       done61
 
-done59:
+done61:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -4523,29 +4523,29 @@ done59:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind65
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around66
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored65
+	JMP       stored67
 
-around64:
+around66:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored65:
-	JMP done62
+stored67:
+	JMP done64
 
-kind63:
+kind65:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -4571,75 +4571,75 @@ kind63:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around69
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored68
+	JMP       stored70
 
-around67:
+around69:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored68:
-	JMP done62
+stored70:
+	JMP done64
 
-done62:
+done64:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block55
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand57
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn54
+	JMP  turn56
 
-turns56:
-some53:
-some69:
+turns58:
+some55:
+some71:
 	TESTQ      AX, AX
-	JLE        done70
+	JLE        done72
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near71
+	JEQ        near73
 	PREFETCHT1 (DX)(R9*1)
 
-near71:
+near73:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand72:
+strand74:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind74
+	JNE          kind76
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done73
+	JMP          done75
 
-kind74:
+kind76:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done73
+	JMP         done75
 
-done73:
+done75:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind79
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done78
 
-kind77:
+kind79:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4648,16 +4648,16 @@ kind77:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done78
 
-done76:
+done78:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand72
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4665,29 +4665,29 @@ done76:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some71
 
-done70:
+done72:
 	TESTQ DI, DI
-	JL    whole79
+	JL    whole83
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned52
+	JMP   aligned54
 
-whole79:
+whole83:
 	DECQ R8
-	JEQ  steps51
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step50
+	JMP  step52
 
-steps51:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -4705,34 +4705,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block81:
+block85:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks86
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near87
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near87:
 	CMPB    72(CX), $0x00
-	JEQ     loaded84
+	JEQ     loaded88
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded84:
+loaded88:
 	CMPB    73(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded89
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded85:
+loaded89:
 	CMPB      272(CX), $0x00
-	JNE       kind87
+	JNE       kind91
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -4741,9 +4741,9 @@ loaded85:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done86
+	JMP       done90
 
-kind87:
+kind91:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4756,9 +4756,9 @@ kind87:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done86
+	JMP       done90
 
-done86:
+done90:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -4768,29 +4768,29 @@ done86:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind94
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around95
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored92
+	JMP       stored96
 
-around91:
+around95:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored92:
-	JMP done89
+stored96:
+	JMP done93
 
-kind90:
+kind94:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4816,65 +4816,65 @@ kind90:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around98
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored95
+	JMP       stored99
 
-around94:
+around98:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored95:
-	JMP done89
+stored99:
+	JMP done93
 
-done89:
+done93:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block85
 
-blocks82:
-some96:
+blocks86:
+some100:
 	TESTQ     AX, AX
-	JLE       done97
+	JLE       done101
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded102
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded98:
+loaded102:
 	CMPB      73(CX), $0x00
-	JEQ       loaded99
+	JEQ       loaded103
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded99:
+loaded103:
 	CMPB        272(CX), $0x00
-	JNE         kind101
+	JNE         kind105
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done100
+	JMP         done104
 
-kind101:
+kind105:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done100
+	JMP         done104
 
-done100:
+done104:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind104
+	JNE       kind108
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done107
 
-kind104:
+kind108:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -4883,17 +4883,17 @@ kind104:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done107
 
-done103:
+done107:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some96
+	JMP  some100
 
-done97:
+done101:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5088,7 +5088,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -5156,7 +5156,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5172,12 +5172,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5187,30 +5187,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near37:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5268,52 +5268,52 @@ near36:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around38
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored38
+	JMP           stored39
 
-around37:
+around38:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS  (R10), Z0
 	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
@@ -5337,7 +5337,7 @@ strand42:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand43
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5345,29 +5345,29 @@ strand42:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some39
+	JMP           some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -5385,34 +5385,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded51:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5470,44 +5470,44 @@ loaded49:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around52
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored51
+	JMP           stored53
 
-around50:
+around52:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored53:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded57:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5528,9 +5528,9 @@ loaded55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some52
+	JMP           some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5659,7 +5659,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -5725,7 +5725,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5741,12 +5741,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5756,28 +5756,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near37:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -5791,52 +5791,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -5849,7 +5849,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5857,29 +5857,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -5897,32 +5897,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded51:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -5936,44 +5936,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around52
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored53
 
-around50:
+around52:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded57:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -5983,9 +5983,9 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some52
+	JMP         some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6286,7 +6286,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken40
+	JNE  taken42
 
 done8:
 	ADDQ 152(CX), R10
@@ -6365,7 +6365,7 @@ some35:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked36
 
-taken40:
+taken42:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6381,12 +6381,12 @@ taken40:
 	JMP       whole6
 
 other2:
-step41:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned43
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6396,30 +6396,30 @@ step41:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some44
+	JMP     some46
 
-aligned43:
-turn45:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand48:
+strand50:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block46:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near49
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near49:
+near51:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6477,29 +6477,29 @@ near49:
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind51
+	JNE           kind53
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around52
+	JNE           around54
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored53
+	JMP           stored55
 
-around52:
+around54:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored53:
-	JMP done50
+stored55:
+	JMP done52
 
-kind51:
+kind53:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -6525,51 +6525,51 @@ kind51:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around57
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored56
+	JMP       stored58
 
-around55:
+around57:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored56:
-	JMP done50
+stored58:
+	JMP done52
 
-done50:
+done52:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block46
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand48
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn47
 
-turns47:
-some44:
-some57:
+turns49:
+some46:
+some59:
 	TESTQ      AX, AX
-	JLE        done58
+	JLE        done60
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 
-near59:
+near61:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand60:
+strand62:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -6587,12 +6587,12 @@ strand60:
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind62
+	JNE           kind64
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done61
+	JMP           done63
 
-kind62:
+kind64:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6601,16 +6601,16 @@ kind62:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done61
+	JMP       done63
 
-done61:
+done63:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand60
+	JNE  strand62
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6618,29 +6618,29 @@ done61:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some59
 
-done58:
+done60:
 	TESTQ DI, DI
-	JL    whole64
+	JL    whole68
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned43
+	JMP   aligned45
 
-whole64:
+whole68:
 	DECQ R8
-	JEQ  steps42
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step43
 
-steps42:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -6658,34 +6658,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block66:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near68
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near68:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded73
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded69:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded74
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded70:
+loaded74:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6743,29 +6743,29 @@ loaded70:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind76
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around73
+	JNE           around77
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored74
+	JMP           stored78
 
-around73:
+around77:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored74:
-	JMP done71
+stored78:
+	JMP done75
 
-kind72:
+kind76:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6791,43 +6791,43 @@ kind72:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around80
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored77
+	JMP       stored81
 
-around76:
+around80:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored77:
-	JMP done71
+stored81:
+	JMP done75
 
-done71:
+done75:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block70
 
-blocks67:
-some78:
+blocks71:
+some82:
 	TESTQ     AX, AX
-	JLE       done79
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded80
+	JEQ       loaded84
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded80:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded81
+	JEQ       loaded85
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded81:
+loaded85:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6843,12 +6843,12 @@ loaded81:
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
 	CMPB          273(CX), $0x00
-	JNE           kind83
+	JNE           kind87
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done82
+	JMP           done86
 
-kind83:
+kind87:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -6857,17 +6857,17 @@ kind83:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done82
+	JMP       done86
 
-done82:
+done86:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some78
+	JMP  some82
 
-done79:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6996,7 +6996,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -7064,7 +7064,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7080,12 +7080,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7095,30 +7095,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near37:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -7132,52 +7132,52 @@ near36:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -7190,7 +7190,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7198,29 +7198,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -7238,34 +7238,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded51:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -7279,44 +7279,44 @@ loaded49:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around52
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored53
 
-around50:
+around52:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored53:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded57:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -7326,9 +7326,9 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some52
+	JMP       some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7457,7 +7457,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -7525,7 +7525,7 @@ some25:
 	PREFETCHT1 (R13)(R12*8)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7541,12 +7541,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7556,30 +7556,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near37:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -7593,52 +7593,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -7651,7 +7651,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7659,29 +7659,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -7699,34 +7699,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded51:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -7740,44 +7740,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around52
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored53
 
-around50:
+around52:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored53:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded57:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -7787,9 +7787,9 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some52
+	JMP       some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7929,7 +7929,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -7996,7 +7996,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8012,12 +8012,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8027,28 +8027,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near37:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -8066,52 +8066,52 @@ near36:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -8125,7 +8125,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8133,29 +8133,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -8173,32 +8173,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded51:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -8216,44 +8216,44 @@ loaded49:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around52
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored51
+	JMP       stored53
 
-around50:
+around52:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored51:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded57:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -8264,9 +8264,9 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8450,7 +8450,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -8514,7 +8514,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8530,12 +8530,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8545,28 +8545,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near37:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8606,48 +8606,48 @@ near36:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -8668,7 +8668,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8676,29 +8676,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -8716,32 +8716,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded51
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded49:
+loaded51:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8783,40 +8783,40 @@ loaded49:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around52
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored51
+	JMP       stored53
 
-around50:
+around52:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored51:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some52:
+blocks48:
+some54:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done55
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded56
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded56:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded55:
+loaded57:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -8834,9 +8834,9 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some54
 
-done53:
+done55:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -20,48 +20,44 @@ TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -70,11 +66,11 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind10
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -87,11 +83,11 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done8
 
-kind13:
+kind10:
 	CMPB        272(CX), $0x02
-	JNE         kind14
+	JNE         kind11
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -128,9 +124,9 @@ kind13:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done11
+	JMP         done8
 
-kind14:
+kind11:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -147,9 +143,9 @@ kind14:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -171,25 +167,457 @@ done11:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around13
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored17
+	JMP       stored14
 
-around16:
+around13:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored17:
+stored14:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind16
+	VPMOVSXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done15
+
+kind16:
+	CMPB        272(CX), $0x01
+	JNE         kind17
+	VPMOVZXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done15
+
+kind17:
+	CMPB        272(CX), $0x02
+	JNE         kind18
+	VPMOVSXBW.Z (BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done15
+
+kind18:
+	VPMOVZXBW.Z (BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done15
+
+done15:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z2, K1, Z2
+	VADDPS   Z10, Z6, K1, Z6
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly21
+	CMPB     76(CX), $0x00
+	JEQ      partly21
+	VMOVNTDQ Z10, (SI)
+	JMP      stored20
+
+partly21:
+	VMOVUPS Z10, K1, (SI)
+
+stored20:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind23
+	VPMOVSXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done22
+
+kind23:
+	CMPB        272(CX), $0x01
+	JNE         kind24
+	VPMOVZXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done22
+
+kind24:
+	CMPB        272(CX), $0x02
+	JNE         kind25
+	VPMOVSXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done22
+
+kind25:
+	VPMOVZXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done22
+
+done22:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z3, K1, Z3
+	VADDPS   Z10, Z7, K1, Z7
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly28
+	CMPB     76(CX), $0x00
+	JEQ      partly28
+	VMOVNTDQ Z10, 64(SI)
+	JMP      stored27
+
+partly28:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored27:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   128(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind30
+	VPMOVSXBD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done29
+
+kind30:
+	CMPB        272(CX), $0x01
+	JNE         kind31
+	VPMOVZXBD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done29
+
+kind31:
+	CMPB        272(CX), $0x02
+	JNE         kind32
+	VPMOVSXBW.Z 32(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done29
+
+kind32:
+	VPMOVZXBW.Z 32(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done29
+
+done29:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z4, K1, Z4
+	VADDPS   Z10, Z8, K1, Z8
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly35
+	CMPB     76(CX), $0x00
+	JEQ      partly35
+	VMOVNTDQ Z10, 128(SI)
+	JMP      stored34
+
+partly35:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored34:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   192(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind37
+	VPMOVSXBD.Z 48(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done36
+
+kind37:
+	CMPB        272(CX), $0x01
+	JNE         kind38
+	VPMOVZXBD.Z 48(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done36
+
+kind38:
+	CMPB        272(CX), $0x02
+	JNE         kind39
+	VPMOVSXBW.Z 48(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done36
+
+kind39:
+	VPMOVZXBW.Z 48(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done36
+
+done36:
+	VSUBPS   Z1, Z11, Z1
+	VMULPS   Z1, Z10, Z1
+	VADDPS   Z1, Z5, K1, Z5
+	VADDPS   Z10, Z9, K1, Z9
+	VMULPS   Z0, Z10, Z0
+	CMPQ     R8, $0x10
+	JLT      partly42
+	CMPB     76(CX), $0x00
+	JEQ      partly42
+	VMOVNTDQ Z0, 192(SI)
+	JMP      stored41
+
+partly42:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored41:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step43:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn47:
+	CMPQ AX, 104(CX)
+	JLT  turns49
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand50:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block48:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near51
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near51:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	CMPB      272(CX), $0x00
+	JNE       kind53
+	VPMOVSXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	JMP       done52
+
+kind53:
+	CMPB      272(CX), $0x01
+	JNE       kind54
+	VPMOVZXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done52
+
+kind54:
+	CMPB        272(CX), $0x02
+	JNE         kind55
+	VPMOVSXBW   (BX), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS   Y14, Z14
+	VMULPS.BCST all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW   16(BX), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS   Y15, Z15
+	VMULPS.BCST all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW   32(BX), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VPMOVSXBW   48(BX), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS   Y17, Z17
+	VMULPS.BCST all32_43800000<>+0(SB), Z17, Z17
+	VMOVAPS     Z14, Z14
+	VMOVAPS     Z15, Z15
+	VMOVAPS     Z16, Z16
+	VMOVAPS     Z17, Z17
+	JMP         done52
+
+kind55:
+	VPMOVZXBW (BX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 16(BX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 32(BX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VPMOVZXBW 48(BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done52
+
+done52:
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored58:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block48
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -203,51 +631,51 @@ stored17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand50
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn47
 
-turns8:
-some18:
+turns49:
+some59:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done60
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near61
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near20:
+near61:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand21:
+strand62:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind23
+	JNE          kind64
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done22
+	JMP          done63
 
-kind23:
+kind64:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind65
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done63
 
-kind24:
+kind65:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind66
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
 	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
@@ -257,16 +685,16 @@ kind24:
 	VCVTPH2PS   Y3, Z3
 	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done63
 
-kind25:
+kind66:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done63
 
-done22:
+done63:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -285,7 +713,7 @@ done22:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand21
+	JNE       strand62
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -298,11 +726,11 @@ done22:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some59
 
-done19:
+done60:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -313,9 +741,9 @@ done19:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step43
 
-steps3:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -329,9 +757,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide28
+	JNE          wide70
 	CMPQ         AX, $0x00000040
-	JLT          rest27
+	JLT          rest69
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -341,41 +769,41 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block29:
+block71:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks72
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near31
+	JEQ        near73
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near31:
+near73:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded74
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded32:
+loaded74:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded75
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded33:
+loaded75:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind35
+	JNE       kind77
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXBD 16(BX), Z21
@@ -384,11 +812,11 @@ loaded33:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done34
+	JMP       done76
 
-kind35:
+kind77:
 	CMPB      272(CX), $0x01
-	JNE       kind36
+	JNE       kind78
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXBD 16(BX), Z21
@@ -401,11 +829,11 @@ kind35:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done34
+	JMP       done76
 
-kind36:
+kind78:
 	CMPB        272(CX), $0x02
-	JNE         kind37
+	JNE         kind79
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
@@ -442,9 +870,9 @@ kind36:
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
 	VMOVAPS     Z23, Z23
-	JMP         done34
+	JMP         done76
 
-kind37:
+kind79:
 	VPMOVZXBW (BX), Y20
 	VPSLLW    $0x08, Y20, Y20
 	VCVTPH2PS Y20, Z20
@@ -461,9 +889,9 @@ kind37:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done34
+	JMP       done76
 
-done34:
+done76:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -485,29 +913,29 @@ done34:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around81
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored40
+	JMP       stored82
 
-around39:
+around81:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored40:
+stored82:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block71
 
-blocks30:
+blocks72:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -516,44 +944,44 @@ blocks30:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest27
+	JMP     rest69
 
-wide28:
-block41:
+wide70:
+block83:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks84
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near43
+	JEQ        near85
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near43:
+near85:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded86
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded44:
+loaded86:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded87
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded45:
+loaded87:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind89
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
@@ -562,11 +990,11 @@ loaded45:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done46
+	JMP       done88
 
-kind47:
+kind89:
 	CMPB      272(CX), $0x01
-	JNE       kind48
+	JNE       kind90
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
@@ -579,11 +1007,11 @@ kind47:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done46
+	JMP       done88
 
-kind48:
+kind90:
 	CMPB        272(CX), $0x02
-	JNE         kind49
+	JNE         kind91
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -620,9 +1048,9 @@ kind48:
 	VMOVAPS     Z13, Z13
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
-	JMP         done46
+	JMP         done88
 
-kind49:
+kind91:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -639,9 +1067,9 @@ kind49:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done46
+	JMP       done88
 
-done46:
+done88:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -679,70 +1107,70 @@ done46:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around93
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored52
+	JMP       stored94
 
-around51:
+around93:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored52:
+stored94:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay95
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay53:
+stay95:
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block83
 
-blocks42:
-rest27:
-some54:
+blocks84:
+rest69:
+some96:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done97
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded98
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded56:
+loaded98:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded99
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded57:
+loaded99:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind59
+	JNE         kind101
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done58
+	JMP         done100
 
-kind59:
+kind101:
 	CMPB        272(CX), $0x01
-	JNE         kind60
+	JNE         kind102
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done100
 
-kind60:
+kind102:
 	CMPB        272(CX), $0x02
-	JNE         kind61
+	JNE         kind103
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -752,16 +1180,16 @@ kind60:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done100
 
-kind61:
+kind103:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done100
 
-done58:
+done100:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -780,9 +1208,9 @@ done58:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some54
+	JMP       some96
 
-done55:
+done97:
 	VZEROUPPER
 	RET
 
@@ -842,49 +1270,45 @@ TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -893,9 +1317,9 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -908,9 +1332,9 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -932,25 +1356,304 @@ done11:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around11
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored15
+	JMP       stored12
 
-around14:
+around11:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored15:
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind14
+	VPMOVSXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done13
+
+kind14:
+	VPMOVZXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done13
+
+done13:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z2, K1, Z2
+	VADDPS   Z10, Z6, K1, Z6
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly17
+	CMPB     76(CX), $0x00
+	JEQ      partly17
+	VMOVNTDQ Z10, (SI)
+	JMP      stored16
+
+partly17:
+	VMOVUPS Z10, K1, (SI)
+
+stored16:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind19
+	VPMOVSXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done18
+
+kind19:
+	VPMOVZXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done18
+
+done18:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z3, K1, Z3
+	VADDPS   Z10, Z7, K1, Z7
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly22
+	CMPB     76(CX), $0x00
+	JEQ      partly22
+	VMOVNTDQ Z10, 64(SI)
+	JMP      stored21
+
+partly22:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored21:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   128(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind24
+	VPMOVSXWD.Z 64(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done23
+
+kind24:
+	VPMOVZXWD.Z 64(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done23
+
+done23:
+	VSUBPS   Z1, Z11, Z11
+	VMULPS   Z11, Z10, Z11
+	VADDPS   Z11, Z4, K1, Z4
+	VADDPS   Z10, Z8, K1, Z8
+	VMULPS   Z0, Z10, Z10
+	CMPQ     R8, $0x10
+	JLT      partly27
+	CMPB     76(CX), $0x00
+	JEQ      partly27
+	VMOVNTDQ Z10, 128(SI)
+	JMP      stored26
+
+partly27:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored26:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   192(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind29
+	VPMOVSXWD.Z 96(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done28
+
+kind29:
+	VPMOVZXWD.Z 96(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done28
+
+done28:
+	VSUBPS   Z1, Z11, Z1
+	VMULPS   Z1, Z10, Z1
+	VADDPS   Z1, Z5, K1, Z5
+	VADDPS   Z10, Z9, K1, Z9
+	VMULPS   Z0, Z10, Z0
+	CMPQ     R8, $0x10
+	JLT      partly32
+	CMPB     76(CX), $0x00
+	JEQ      partly32
+	VMOVNTDQ Z0, 192(SI)
+	JMP      stored31
+
+partly32:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored31:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step33:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn37:
+	CMPQ AX, 104(CX)
+	JLT  turns39
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand40:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block38:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near41
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near41:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	CMPB      272(CX), $0x00
+	JNE       kind43
+	VPMOVSXWD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXWD 32(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXWD 64(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXWD 96(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	JMP       done42
+
+kind43:
+	VPMOVZXWD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXWD 64(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXWD 96(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done42
+
+done42:
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored46:
 	ADDQ    $+256, DX
 	ADDQ    $+128, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block38
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -964,47 +1667,47 @@ stored15:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand40
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn37
 
-turns8:
-some16:
+turns39:
+some47:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done48
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near18:
+near49:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand19:
+strand50:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind21
+	JNE          kind52
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done20
+	JMP          done51
 
-kind21:
+kind52:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done20
+	JMP         done51
 
-done20:
+done51:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -1023,7 +1726,7 @@ done20:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand19
+	JNE       strand50
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -1036,11 +1739,11 @@ done20:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some16
+	JMP       some47
 
-done17:
+done48:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1051,9 +1754,9 @@ done17:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step33
 
-steps3:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -1067,9 +1770,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide56
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest55
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1079,12 +1782,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block25:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks58
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near59
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1092,29 +1795,29 @@ block25:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded60
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded28:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded61
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded29:
+loaded61:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind63
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXWD 32(BX), Z21
@@ -1123,9 +1826,9 @@ loaded29:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done30
+	JMP       done62
 
-kind31:
+kind63:
 	VPMOVZXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXWD 32(BX), Z21
@@ -1138,9 +1841,9 @@ kind31:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done30
+	JMP       done62
 
-done30:
+done62:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1162,29 +1865,29 @@ done30:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around65
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored34
+	JMP       stored66
 
-around33:
+around65:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored34:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block57
 
-blocks26:
+blocks58:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1193,15 +1896,15 @@ blocks26:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest23
+	JMP     rest55
 
-wide24:
-block35:
+wide56:
+block67:
 	CMPQ       AX, $0x00000040
-	JLT        blocks36
+	JLT        blocks68
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near69
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1209,29 +1912,29 @@ block35:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near37:
+near69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded70
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded38:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded71
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded39:
+loaded71:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind41
+	JNE       kind73
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
@@ -1240,9 +1943,9 @@ loaded39:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done40
+	JMP       done72
 
-kind41:
+kind73:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
@@ -1255,9 +1958,9 @@ kind41:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done40
+	JMP       done72
 
-done40:
+done72:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1295,66 +1998,66 @@ done40:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around75
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored44
+	JMP       stored76
 
-around43:
+around75:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored44:
+stored76:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay45
+	JEQ  stay77
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay45:
+stay77:
 	SUBQ $0x00000040, AX
-	JMP  block35
+	JMP  block67
 
-blocks36:
-rest23:
-some46:
+blocks68:
+rest55:
+some78:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done79
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded80
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded48:
+loaded80:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded81
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded49:
+loaded81:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind51
+	JNE         kind83
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done50
+	JMP         done82
 
-kind51:
+kind83:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done50
+	JMP         done82
 
-done50:
+done82:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -1373,9 +2076,9 @@ done50:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some46
+	JMP       some78
 
-done47:
+done79:
 	VZEROUPPER
 	RET
 
@@ -1395,45 +2098,41 @@ TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ          R8, $0x00000040
+	JLT           rest5
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -1507,25 +2206,322 @@ near10:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around8
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored12
+	JMP           stored9
 
-around11:
+around8:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     (DX), K1, Z10
+	VMOVDQU32.Z   (BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z2, K1, Z2
+	VADDPS        Z10, Z6, K1, Z6
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly11
+	CMPB          76(CX), $0x00
+	JEQ           partly11
+	VMOVNTDQ      Z10, (SI)
+	JMP           stored10
+
+partly11:
+	VMOVUPS Z10, K1, (SI)
+
+stored10:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     64(DX), K1, Z10
+	VMOVDQU32.Z   64(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z3, K1, Z3
+	VADDPS        Z10, Z7, K1, Z7
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly13
+	CMPB          76(CX), $0x00
+	JEQ           partly13
+	VMOVNTDQ      Z10, 64(SI)
+	JMP           stored12
+
+partly13:
+	VMOVUPS Z10, K1, 64(SI)
+
 stored12:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     128(DX), K1, Z10
+	VMOVDQU32.Z   128(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z4, K1, Z4
+	VADDPS        Z10, Z8, K1, Z8
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly15
+	CMPB          76(CX), $0x00
+	JEQ           partly15
+	VMOVNTDQ      Z10, 128(SI)
+	JMP           stored14
+
+partly15:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored14:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     192(DX), K1, Z10
+	VMOVDQU32.Z   192(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z12, Z12
+	VCVTPD2PS     Z12, Y1
+	VINSERTF64X4  $0x01, Y1, Z11, Z11
+	VMULPS        Z11, Z10, Z1
+	VADDPS        Z1, Z5, K1, Z5
+	VADDPS        Z10, Z9, K1, Z9
+	VMULPS        Z0, Z10, Z0
+	CMPQ          R8, $0x10
+	JLT           partly17
+	CMPB          76(CX), $0x00
+	JEQ           partly17
+	VMOVNTDQ      Z0, 192(SI)
+	JMP           stored16
+
+partly17:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored16:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step18:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand25:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block23:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near26
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near26:
+	VMOVUPS       (DX), Z10
+	VMOVUPS       64(DX), Z11
+	VMOVUPS       128(DX), Z12
+	VMOVUPS       192(DX), Z13
+	VMOVDQU32     (BX), Z15
+	VXORPS        Z14, Z14, Z14
+	VCVTDQ2PD     Y15, Z16
+	VCVTPS2PD     Y1, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y14
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VCVTDQ2PD     Y15, Z15
+	VEXTRACTF64X4 $0x01, Z1, Y16
+	VCVTPS2PD     Y16, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y15
+	VINSERTF64X4  $0x01, Y15, Z14, Z14
+	VMOVDQU32     64(BX), Z16
+	VXORPS        Z15, Z15, Z15
+	VCVTDQ2PD     Y16, Z17
+	VCVTPS2PD     Y1, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y15
+	VEXTRACTF64X4 $0x01, Z16, Y16
+	VCVTDQ2PD     Y16, Z16
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VCVTPS2PD     Y17, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y16
+	VINSERTF64X4  $0x01, Y16, Z15, Z15
+	VMOVDQU32     128(BX), Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y1, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z1, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMOVDQU32     192(BX), Z18
+	VXORPS        Z17, Z17, Z17
+	VCVTDQ2PD     Y18, Z19
+	VCVTPS2PD     Y1, Z20
+	VSUBPD        Z20, Z19, Z19
+	VCVTPD2PS     Z19, Y17
+	VEXTRACTF64X4 $0x01, Z18, Y18
+	VCVTDQ2PD     Y18, Z18
+	VEXTRACTF64X4 $0x01, Z1, Y19
+	VCVTPS2PD     Y19, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y18
+	VINSERTF64X4  $0x01, Y18, Z17, Z17
+	VMULPS        Z14, Z10, Z14
+	VMULPS        Z15, Z11, Z15
+	VMULPS        Z16, Z12, Z16
+	VMULPS        Z17, Z13, Z17
+	VADDPS        Z14, Z2, Z2
+	VADDPS        Z15, Z3, Z3
+	VADDPS        Z16, Z4, Z4
+	VADDPS        Z17, Z5, Z5
+	VADDPS        Z10, Z6, Z6
+	VADDPS        Z11, Z7, Z7
+	VADDPS        Z12, Z8, Z8
+	VADDPS        Z13, Z9, Z9
+	VMULPS        Z0, Z10, Z10
+	VMULPS        Z0, Z11, Z11
+	VMULPS        Z0, Z12, Z12
+	VMULPS        Z0, Z13, Z13
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Z10, (SI)
+	VMOVDQU64     Z11, 64(SI)
+	VMOVDQU64     Z12, 128(SI)
+	VMOVDQU64     Z13, 192(SI)
+	JMP           stored28
+
+around27:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored28:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block23
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -1539,31 +2535,31 @@ stored12:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand25
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn22
 
-turns8:
-some13:
+turns24:
+some29:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done30
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near15:
+near31:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand16:
+strand32:
 	VBROADCASTSS  (R12), Z0
 	VBROADCASTSS  1024(R12), Z1
 	VMOVUPS.Z     (DX), K1, Z2
@@ -1597,7 +2593,7 @@ strand16:
 	ADDQ          200(CX), SI
 	ADDQ          $0x00000004, R12
 	DECQ          R8
-	JNE           strand16
+	JNE           strand32
 	SUBQ          144(CX), DX
 	SUBQ          176(CX), BX
 	SUBQ          208(CX), SI
@@ -1610,11 +2606,11 @@ strand16:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some13
+	JMP           some29
 
-done14:
+done30:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1625,9 +2621,9 @@ done14:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step18
 
-steps3:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -1641,9 +2637,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide18
+	JNE          wide35
 	CMPQ         AX, $0x00000040
-	JLT          rest17
+	JLT          rest34
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1653,12 +2649,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block19:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks37
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1668,23 +2664,23 @@ block19:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near21:
+near38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded39
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded40
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded40:
 	VMOVUPS       (DX), Z16
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -1758,29 +2754,29 @@ loaded23:
 	VMULPS        Z2, Z18, Z18
 	VMULPS        Z3, Z19, Z19
 	CMPB          76(CX), $0x00
-	JNE           around24
+	JNE           around41
 	VMOVDQU64     Z16, (SI)
 	VMOVDQU64     Z17, 64(SI)
 	VMOVDQU64     Z18, 128(SI)
 	VMOVDQU64     Z19, 192(SI)
-	JMP           stored25
+	JMP           stored42
 
-around24:
+around41:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored25:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block36
 
-blocks20:
+blocks37:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1789,15 +2785,15 @@ blocks20:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest17
+	JMP     rest34
 
-wide18:
-block26:
+wide35:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks44
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near45
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1807,23 +2803,23 @@ block26:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near28:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded46
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded29:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded47
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded30:
+loaded47:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -1913,52 +2909,52 @@ loaded30:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around48
 	VMOVDQU64     Z8, (SI)
 	VMOVDQU64     Z9, 64(SI)
 	VMOVDQU64     Z10, 128(SI)
 	VMOVDQU64     Z11, 192(SI)
-	JMP           stored32
+	JMP           stored49
 
-around31:
+around48:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored32:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay50
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay50:
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block43
 
-blocks27:
-rest17:
-some34:
+blocks44:
+rest34:
+some51:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done52
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded53:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded54
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded54:
 	VMOVUPS.Z     (DX), K1, Z1
 	VMOVDQU32.Z   (BX), K1, Z3
 	VXORPS        Z2, Z2, Z2
@@ -1990,9 +2986,9 @@ loaded37:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some34
+	JMP           some51
 
-done35:
+done52:
 	VZEROUPPER
 	RET
 
@@ -2341,12 +3337,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block29:
+block30:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks31
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near31
+	JEQ        near32
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2357,32 +3353,32 @@ block29:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near31:
+near32:
 	XORQ R11, R11
 
-group32:
+group33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded34
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded33:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded35
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded34:
+loaded35:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind36
+	JNE       kind37
 	VPMOVSXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVSXBD 8(BX)(R11*1), Y13
@@ -2391,11 +3387,11 @@ loaded34:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXBD 24(BX)(R11*1), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       done35
+	JMP       done36
 
-kind36:
+kind37:
 	CMPB      272(CX), $0x01
-	JNE       kind37
+	JNE       kind38
 	VPMOVZXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVZXBD 8(BX)(R11*1), Y13
@@ -2408,11 +3404,11 @@ kind36:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done35
+	JMP       done36
 
-kind37:
+kind38:
 	CMPB      272(CX), $0x02
-	JNE       kind38
+	JNE       kind39
 	VPMOVSXBW (BX)(R11*1), X12
 	VPSLLW    $0x07, X12, X12
 	VPANDD    all32_3f803f80<>+0(SB), X12, X13
@@ -2453,9 +3449,9 @@ kind37:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done35
+	JMP       done36
 
-kind38:
+kind39:
 	VPMOVZXBW (BX)(R11*1), X12
 	VPSLLW    $0x08, X12, X12
 	VCVTPH2PS X12, Y12
@@ -2476,9 +3472,9 @@ kind38:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done35
+	JMP       done36
 
-done35:
+done36:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -2516,72 +3512,72 @@ done35:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around41
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored41
+	JMP       stored42
 
-around40:
+around41:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored41:
+stored42:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group32
+	JNE  group33
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay42
+	JEQ  stay43
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay42:
+stay43:
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block30
 
-blocks30:
-some43:
+blocks31:
+some44:
 	TESTQ     AX, AX
-	JLE       done44
+	JLE       done45
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded46
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded45:
+loaded46:
 	CMPB      73(CX), $0x00
-	JEQ       loaded46
+	JEQ       loaded47
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded46:
+loaded47:
 	VMOVUPD.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind48
+	JNE         kind49
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         done47
+	JMP         done48
 
-kind48:
+kind49:
 	CMPB        272(CX), $0x01
-	JNE         kind49
+	JNE         kind50
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done47
+	JMP         done48
 
-kind49:
+kind50:
 	CMPB        272(CX), $0x02
-	JNE         kind50
+	JNE         kind51
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -2592,17 +3588,17 @@ kind49:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done47
+	JMP         done48
 
-kind50:
+kind51:
 	VPMOVZXBW.Z (BX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done47
+	JMP         done48
 
-done47:
+done48:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -2621,9 +3617,9 @@ done47:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some43
+	JMP       some44
 
-done44:
+done45:
 	VZEROUPPER
 	RET
 
@@ -2878,12 +3874,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block25:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks27
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near28
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2895,32 +3891,32 @@ block25:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near28:
 	XORQ R11, R11
 
-group28:
+group29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded30
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded29:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded31
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded30:
+loaded31:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind32
+	JNE       kind33
 	VPMOVSXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVSXWD 16(BX)(R11*2), Y13
@@ -2929,9 +3925,9 @@ loaded30:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXWD 48(BX)(R11*2), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       done31
+	JMP       done32
 
-kind32:
+kind33:
 	VPMOVZXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVZXWD 16(BX)(R11*2), Y13
@@ -2944,9 +3940,9 @@ kind32:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done31
+	JMP       done32
 
-done31:
+done32:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -2984,68 +3980,68 @@ done31:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around35
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored35
+	JMP       stored36
 
-around34:
+around35:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored35:
+stored36:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group28
+	JNE  group29
 	ADDQ $+512, DX
 	ADDQ $+128, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay36
+	JEQ  stay37
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay36:
+stay37:
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block26
 
-blocks26:
-some37:
+blocks27:
+some38:
 	TESTQ     AX, AX
-	JLE       done38
+	JLE       done39
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded39
+	JEQ       loaded40
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded39:
+loaded40:
 	CMPB      73(CX), $0x00
-	JEQ       loaded40
+	JEQ       loaded41
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded40:
+loaded41:
 	VMOVUPD.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind42
+	JNE         kind43
 	VPMOVSXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         done41
+	JMP         done42
 
-kind42:
+kind43:
 	VPMOVZXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done41
+	JMP         done42
 
-done41:
+done42:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -3064,9 +4060,9 @@ done41:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some37
+	JMP       some38
 
-done38:
+done39:
 	VZEROUPPER
 	RET
 
@@ -3287,12 +4283,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block19:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks21
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3306,26 +4302,26 @@ block19:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near21:
+near22:
 	XORQ R11, R11
 
-group22:
+group23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded24
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded23:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded24:
+loaded25:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
@@ -3371,54 +4367,54 @@ loaded24:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored26:
+stored27:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group23
 	ADDQ $+512, DX
 	ADDQ $+256, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay27:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block20
 
-blocks20:
-some28:
+blocks21:
+some29:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded30:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded31:
+loaded32:
 	VMOVUPD.Z   (DX), K1, Z1
 	VCVTDQ2PD.Z (BX), K1, Z2
 	VSUBPD      Z4, Z2, Z2
@@ -3439,9 +4435,9 @@ loaded31:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         some29
 
-done29:
+done30:
 	VZEROUPPER
 	RET
 
@@ -3466,49 +4462,45 @@ TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -3521,11 +4513,11 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	CMPB      272(CX), $0x00
-	JNE       kind15
+	JNE       kind12
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -3534,11 +4526,11 @@ done11:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done14
+	JMP       done11
 
-kind15:
+kind12:
 	CMPB      272(CX), $0x01
-	JNE       kind16
+	JNE       kind13
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -3551,11 +4543,11 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done11
 
-kind16:
+kind13:
 	CMPB        272(CX), $0x02
-	JNE         kind17
+	JNE         kind14
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -3592,9 +4584,9 @@ kind16:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done14
+	JMP         done11
 
-kind17:
+kind14:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -3611,9 +4603,9 @@ kind17:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done11
 
-done14:
+done11:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -3635,29 +4627,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind20
+	JNE       kind17
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around18
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored22
+	JMP       stored19
 
-around21:
+around18:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored22:
-	JMP done19
+stored19:
+	JMP done16
 
-kind20:
+kind17:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -3683,24 +4675,593 @@ kind20:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around21
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored25
+	JMP       stored22
 
-around24:
+around21:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored25:
-	JMP done19
+stored22:
+	JMP done16
 
-done19:
+done16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind24
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done23
+
+kind24:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done23
+
+done23:
+	CMPB        272(CX), $0x00
+	JNE         kind27
+	VPMOVSXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done26
+
+kind27:
+	CMPB        272(CX), $0x01
+	JNE         kind28
+	VPMOVZXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done26
+
+kind28:
+	CMPB        272(CX), $0x02
+	JNE         kind29
+	VPMOVSXBW.Z (BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done26
+
+kind29:
+	VPMOVZXBW.Z (BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done26
+
+done26:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind32
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done31
+
+kind32:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done31
+
+done31:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind37
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done36
+
+kind37:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done36
+
+done36:
+	CMPB        272(CX), $0x00
+	JNE         kind40
+	VPMOVSXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done39
+
+kind40:
+	CMPB        272(CX), $0x01
+	JNE         kind41
+	VPMOVZXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done39
+
+kind41:
+	CMPB        272(CX), $0x02
+	JNE         kind42
+	VPMOVSXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done39
+
+kind42:
+	VPMOVZXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done39
+
+done39:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done44
+
+kind45:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done44
+
+done44:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind50
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done49
+
+kind50:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done49
+
+done49:
+	CMPB        272(CX), $0x00
+	JNE         kind53
+	VPMOVSXBD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done52
+
+kind53:
+	CMPB        272(CX), $0x01
+	JNE         kind54
+	VPMOVZXBD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done52
+
+kind54:
+	CMPB        272(CX), $0x02
+	JNE         kind55
+	VPMOVSXBW.Z 32(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done52
+
+kind55:
+	VPMOVZXBW.Z 32(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done52
+
+done52:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done57
+
+kind58:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done57
+
+done57:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind63
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done62
+
+kind63:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done62
+
+done62:
+	CMPB        272(CX), $0x00
+	JNE         kind66
+	VPMOVSXBD.Z 48(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done65
+
+kind66:
+	CMPB        272(CX), $0x01
+	JNE         kind67
+	VPMOVZXBD.Z 48(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done65
+
+kind67:
+	CMPB        272(CX), $0x02
+	JNE         kind68
+	VPMOVSXBW.Z 48(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done65
+
+kind68:
+	VPMOVZXBW.Z 48(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done65
+
+done65:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind71
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done70
+
+kind71:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done70
+
+done70:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step75:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn79:
+	CMPQ AX, 104(CX)
+	JLT  turns81
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand82:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block80:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near83
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near83:
+	CMPB      273(CX), $0x00
+	JNE       kind85
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done84
+
+kind85:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done84
+
+done84:
+	CMPB      272(CX), $0x00
+	JNE       kind88
+	VPMOVSXBD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXBD 16(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVSXBD 32(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVSXBD 48(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	JMP       done87
+
+kind88:
+	CMPB      272(CX), $0x01
+	JNE       kind89
+	VPMOVZXBD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXBD 16(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVZXBD 32(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVZXBD 48(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done87
+
+kind89:
+	CMPB        272(CX), $0x02
+	JNE         kind90
+	VPMOVSXBW   (BX), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y20, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y19, Y19
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y19
+	VCVTPH2PS   Y19, Z19
+	VMULPS.BCST all32_43800000<>+0(SB), Z19, Z19
+	VPMOVSXBW   16(BX), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y21, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y20, Y20
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y20
+	VCVTPH2PS   Y20, Z20
+	VMULPS.BCST all32_43800000<>+0(SB), Z20, Z20
+	VPMOVSXBW   32(BX), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      all32_3f803f80<>+0(SB), Y21, Y22
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y22, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y21, Y21
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y21
+	VCVTPH2PS   Y21, Z21
+	VMULPS.BCST all32_43800000<>+0(SB), Z21, Z21
+	VPMOVSXBW   48(BX), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      all32_3f803f80<>+0(SB), Y22, Y23
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y23, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y22, Y22
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y22
+	VCVTPH2PS   Y22, Z22
+	VMULPS.BCST all32_43800000<>+0(SB), Z22, Z22
+	VMOVAPS     Z19, Z19
+	VMOVAPS     Z20, Z20
+	VMOVAPS     Z21, Z21
+	VMOVAPS     Z22, Z22
+	JMP         done87
+
+kind90:
+	VPMOVZXBW (BX), Y19
+	VPSLLW    $0x08, Y19, Y19
+	VCVTPH2PS Y19, Z19
+	VPMOVZXBW 16(BX), Y20
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+	VPMOVZXBW 32(BX), Y21
+	VPSLLW    $0x08, Y21, Y21
+	VCVTPH2PS Y21, Z21
+	VPMOVZXBW 48(BX), Y22
+	VPSLLW    $0x08, Y22, Y22
+	VCVTPH2PS Y22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done87
+
+done87:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind93
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around94
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored95
+
+around94:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored95:
+	JMP done92
+
+kind93:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around97
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored98
+
+around97:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored98:
+	JMP done92
+
+done92:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block80
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -3714,62 +5275,62 @@ done19:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand82
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn79
 
-turns8:
-some26:
+turns81:
+some99:
 	TESTQ      AX, AX
-	JLE        done27
+	JLE        done100
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near101
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near28:
+near101:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand29:
+strand102:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind31
+	JNE          kind104
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done30
+	JMP          done103
 
-kind31:
+kind104:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done30
+	JMP         done103
 
-done30:
+done103:
 	CMPB        272(CX), $0x00
-	JNE         kind34
+	JNE         kind107
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done33
+	JMP         done106
 
-kind34:
+kind107:
 	CMPB        272(CX), $0x01
-	JNE         kind35
+	JNE         kind108
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done106
 
-kind35:
+kind108:
 	CMPB        272(CX), $0x02
-	JNE         kind36
+	JNE         kind109
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -3779,16 +5340,16 @@ kind35:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done106
 
-kind36:
+kind109:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done106
 
-done33:
+done106:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -3799,12 +5360,12 @@ done33:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind112
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done38
+	JMP       done111
 
-kind39:
+kind112:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -3813,9 +5374,9 @@ kind39:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done38
+	JMP       done111
 
-done38:
+done111:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3824,7 +5385,7 @@ done38:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand29
+	JNE  strand102
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3837,11 +5398,11 @@ done38:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some26
+	JMP  some99
 
-done27:
+done100:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps76
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3852,9 +5413,9 @@ done27:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step75
 
-steps3:
+steps76:
 	VZEROUPPER
 	RET
 
@@ -3868,9 +5429,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide42
+	JNE          wide117
 	CMPQ         AX, $0x00000040
-	JLT          rest41
+	JLT          rest116
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -3880,42 +5441,42 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block43:
+block118:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks119
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near120
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near45:
+near120:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded121
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded46:
+loaded121:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded122
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded47:
+loaded122:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind124
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done48
+	JMP       done123
 
-kind49:
+kind124:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -3928,11 +5489,11 @@ kind49:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done48
+	JMP       done123
 
-done48:
+done123:
 	CMPB      272(CX), $0x00
-	JNE       kind52
+	JNE       kind127
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXBD 16(BX), Z26
@@ -3941,11 +5502,11 @@ done48:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done51
+	JMP       done126
 
-kind52:
+kind127:
 	CMPB      272(CX), $0x01
-	JNE       kind53
+	JNE       kind128
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXBD 16(BX), Z26
@@ -3958,11 +5519,11 @@ kind52:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done51
+	JMP       done126
 
-kind53:
+kind128:
 	CMPB        272(CX), $0x02
-	JNE         kind54
+	JNE         kind129
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
 	VPANDD      all32_3f803f80<>+0(SB), Y25, Y26
@@ -3999,9 +5560,9 @@ kind53:
 	VMOVAPS     Z26, Z26
 	VMOVAPS     Z27, Z27
 	VMOVAPS     Z28, Z28
-	JMP         done51
+	JMP         done126
 
-kind54:
+kind129:
 	VPMOVZXBW (BX), Y25
 	VPSLLW    $0x08, Y25, Y25
 	VCVTPH2PS Y25, Z25
@@ -4018,9 +5579,9 @@ kind54:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done51
+	JMP       done126
 
-done51:
+done126:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -4042,29 +5603,29 @@ done51:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind132
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around133
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored59
+	JMP       stored134
 
-around58:
+around133:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored59:
-	JMP done56
+stored134:
+	JMP done131
 
-kind57:
+kind132:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -4090,28 +5651,28 @@ kind57:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around136
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored62
+	JMP       stored137
 
-around61:
+around136:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored62:
-	JMP done56
+stored137:
+	JMP done131
 
-done56:
+done131:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block118
 
-blocks44:
+blocks119:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -4120,45 +5681,45 @@ blocks44:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest41
+	JMP     rest116
 
-wide42:
-block63:
+wide117:
+block138:
 	CMPQ       AX, $0x00000040
-	JLT        blocks64
+	JLT        blocks139
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near65
+	JEQ        near140
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near65:
+near140:
 	CMPB    72(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded141
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded66:
+loaded141:
 	CMPB    73(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded142
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded67:
+loaded142:
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind144
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done68
+	JMP       done143
 
-kind69:
+kind144:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4171,11 +5732,11 @@ kind69:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done68
+	JMP       done143
 
-done68:
+done143:
 	CMPB      272(CX), $0x00
-	JNE       kind72
+	JNE       kind147
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
@@ -4184,11 +5745,11 @@ done68:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done71
+	JMP       done146
 
-kind72:
+kind147:
 	CMPB      272(CX), $0x01
-	JNE       kind73
+	JNE       kind148
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
@@ -4201,11 +5762,11 @@ kind72:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done71
+	JMP       done146
 
-kind73:
+kind148:
 	CMPB        272(CX), $0x02
-	JNE         kind74
+	JNE         kind149
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -4242,9 +5803,9 @@ kind73:
 	VMOVAPS     Z18, Z18
 	VMOVAPS     Z19, Z19
 	VMOVAPS     Z20, Z20
-	JMP         done71
+	JMP         done146
 
-kind74:
+kind149:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -4261,9 +5822,9 @@ kind74:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done71
+	JMP       done146
 
-done71:
+done146:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -4301,29 +5862,29 @@ done71:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind152
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around153
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored79
+	JMP       stored154
 
-around78:
+around153:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored79:
-	JMP done76
+stored154:
+	JMP done151
 
-kind77:
+kind152:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4349,80 +5910,80 @@ kind77:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around81
+	JNE       around156
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored82
+	JMP       stored157
 
-around81:
+around156:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored82:
-	JMP done76
+stored157:
+	JMP done151
 
-done76:
+done151:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay83
+	JEQ  stay158
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay83:
+stay158:
 	SUBQ $0x00000040, AX
-	JMP  block63
+	JMP  block138
 
-blocks64:
-rest41:
-some84:
+blocks139:
+rest116:
+some159:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done160
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded161
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded86:
+loaded161:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded162
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded87:
+loaded162:
 	CMPB        273(CX), $0x00
-	JNE         kind89
+	JNE         kind164
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done88
+	JMP         done163
 
-kind89:
+kind164:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done88
+	JMP         done163
 
-done88:
+done163:
 	CMPB        272(CX), $0x00
-	JNE         kind92
+	JNE         kind167
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done91
+	JMP         done166
 
-kind92:
+kind167:
 	CMPB        272(CX), $0x01
-	JNE         kind93
+	JNE         kind168
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done166
 
-kind93:
+kind168:
 	CMPB        272(CX), $0x02
-	JNE         kind94
+	JNE         kind169
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
@@ -4432,16 +5993,16 @@ kind93:
 	VCVTPH2PS   Y6, Z6
 	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done166
 
-kind94:
+kind169:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done166
 
-done91:
+done166:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -4452,12 +6013,12 @@ done91:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind97
+	JNE       kind172
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done96
+	JMP       done171
 
-kind97:
+kind172:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -4466,9 +6027,9 @@ kind97:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done96
+	JMP       done171
 
-done96:
+done171:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -4477,9 +6038,9 @@ done96:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some84
+	JMP  some159
 
-done85:
+done160:
 	VZEROUPPER
 	RET
 
@@ -4578,50 +6139,46 @@ TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4634,11 +6191,11 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	CMPB      272(CX), $0x00
-	JNE       kind15
+	JNE       kind12
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -4647,9 +6204,9 @@ done11:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done14
+	JMP       done11
 
-kind15:
+kind12:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -4662,9 +6219,9 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done11
 
-done14:
+done11:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -4686,29 +6243,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind15
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around16
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored20
+	JMP       stored17
 
-around19:
+around16:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored20:
-	JMP done17
+stored17:
+	JMP done14
 
-kind18:
+kind15:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -4734,24 +6291,440 @@ kind18:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around19
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored23
+	JMP       stored20
 
-around22:
+around19:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored23:
-	JMP done17
+stored20:
+	JMP done14
 
-done17:
+done14:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind22
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done21
+
+kind22:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done21
+
+done21:
+	CMPB        272(CX), $0x00
+	JNE         kind25
+	VPMOVSXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done24
+
+kind25:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done24
+
+done24:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done27
+
+kind28:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done27
+
+done27:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind33
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done32
+
+kind33:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done32
+
+done32:
+	CMPB        272(CX), $0x00
+	JNE         kind36
+	VPMOVSXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done35
+
+done35:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done38
+
+kind39:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done38
+
+done38:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind44
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done43
+
+done43:
+	CMPB        272(CX), $0x00
+	JNE         kind47
+	VPMOVSXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done46
+
+kind47:
+	VPMOVZXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done46
+
+done46:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind50
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done49
+
+kind50:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done49
+
+done49:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind55
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done54
+
+kind55:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done54
+
+done54:
+	CMPB        272(CX), $0x00
+	JNE         kind58
+	VPMOVSXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done57
+
+kind58:
+	VPMOVZXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done57
+
+done57:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done60
+
+kind61:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done60
+
+done60:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step65:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn69:
+	CMPQ AX, 104(CX)
+	JLT  turns71
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand72:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block70:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near73
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done74
+
+done74:
+	CMPB      272(CX), $0x00
+	JNE       kind78
+	VPMOVSXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVSXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVSXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	JMP       done77
+
+kind78:
+	VPMOVZXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVZXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVZXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done77
+
+done77:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind81
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around82
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored83
+
+around82:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored83:
+	JMP done80
+
+kind81:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored86:
+	JMP done80
+
+done80:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block70
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -4765,58 +6738,58 @@ done17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand72
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn69
 
-turns8:
-some24:
+turns71:
+some87:
 	TESTQ      AX, AX
-	JLE        done25
+	JLE        done88
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near26:
+near89:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand27:
+strand90:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind29
+	JNE          kind92
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done28
+	JMP          done91
 
-kind29:
+kind92:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done28
+	JMP         done91
 
-done28:
+done91:
 	CMPB        272(CX), $0x00
-	JNE         kind32
+	JNE         kind95
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done31
+	JMP         done94
 
-kind32:
+kind95:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done31
+	JMP         done94
 
-done31:
+done94:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -4827,12 +6800,12 @@ done31:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind98
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done97
 
-kind35:
+kind98:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4841,9 +6814,9 @@ kind35:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done97
 
-done34:
+done97:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4852,7 +6825,7 @@ done34:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4865,11 +6838,11 @@ done34:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some87
 
-done25:
+done88:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4880,9 +6853,9 @@ done25:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step65
 
-steps3:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -4896,9 +6869,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide38
+	JNE          wide103
 	CMPQ         AX, $0x00000040
-	JLT          rest37
+	JLT          rest102
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -4908,43 +6881,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block39:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks105
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near106
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded107
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded42:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded108
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded43:
+loaded108:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind110
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done44
+	JMP       done109
 
-kind45:
+kind110:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -4957,11 +6930,11 @@ kind45:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done44
+	JMP       done109
 
-done44:
+done109:
 	CMPB      272(CX), $0x00
-	JNE       kind48
+	JNE       kind113
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXWD 32(BX), Z26
@@ -4970,9 +6943,9 @@ done44:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXWD 96(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done47
+	JMP       done112
 
-kind48:
+kind113:
 	VPMOVZXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -4985,9 +6958,9 @@ kind48:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done47
+	JMP       done112
 
-done47:
+done112:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -5009,29 +6982,29 @@ done47:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind51
+	JNE       kind116
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around117
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored53
+	JMP       stored118
 
-around52:
+around117:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored53:
-	JMP done50
+stored118:
+	JMP done115
 
-kind51:
+kind116:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5057,28 +7030,28 @@ kind51:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around120
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored56
+	JMP       stored121
 
-around55:
+around120:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored56:
-	JMP done50
+stored121:
+	JMP done115
 
-done50:
+done115:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block104
 
-blocks40:
+blocks105:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5087,46 +7060,46 @@ blocks40:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest37
+	JMP     rest102
 
-wide38:
-block57:
+wide103:
+block122:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks123
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near59
+	JEQ        near124
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near59:
+near124:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded125
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded60:
+loaded125:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded126
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded61:
+loaded126:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind128
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done62
+	JMP       done127
 
-kind63:
+kind128:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5139,11 +7112,11 @@ kind63:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done62
+	JMP       done127
 
-done62:
+done127:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind131
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXWD 32(BX), Z18
@@ -5152,9 +7125,9 @@ done62:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 96(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done65
+	JMP       done130
 
-kind66:
+kind131:
 	VPMOVZXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -5167,9 +7140,9 @@ kind66:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done65
+	JMP       done130
 
-done65:
+done130:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -5207,29 +7180,29 @@ done65:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind134
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around135
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored71
+	JMP       stored136
 
-around70:
+around135:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored71:
-	JMP done68
+stored136:
+	JMP done133
 
-kind69:
+kind134:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -5255,76 +7228,76 @@ kind69:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around138
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored74
+	JMP       stored139
 
-around73:
+around138:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored74:
-	JMP done68
+stored139:
+	JMP done133
 
-done68:
+done133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay75
+	JEQ  stay140
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay75:
+stay140:
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block122
 
-blocks58:
-rest37:
-some76:
+blocks123:
+rest102:
+some141:
 	TESTQ     AX, AX
-	JLE       done77
+	JLE       done142
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded78
+	JEQ       loaded143
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded78:
+loaded143:
 	CMPB      73(CX), $0x00
-	JEQ       loaded79
+	JEQ       loaded144
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded79:
+loaded144:
 	CMPB        273(CX), $0x00
-	JNE         kind81
+	JNE         kind146
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done80
+	JMP         done145
 
-kind81:
+kind146:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done80
+	JMP         done145
 
-done80:
+done145:
 	CMPB        272(CX), $0x00
-	JNE         kind84
+	JNE         kind149
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done83
+	JMP         done148
 
-kind84:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done83
+	JMP         done148
 
-done83:
+done148:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -5335,12 +7308,12 @@ done83:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind152
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done151
 
-kind87:
+kind152:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -5349,9 +7322,9 @@ kind87:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done151
 
-done86:
+done151:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -5360,9 +7333,9 @@ done86:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some76
+	JMP  some141
 
-done77:
+done142:
 	VZEROUPPER
 	RET
 
@@ -5387,52 +7360,48 @@ TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5445,9 +7414,9 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -5517,29 +7486,29 @@ done11:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind15
+	JNE           kind12
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around13
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored17
+	JMP           stored14
 
-around16:
+around13:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored17:
-	JMP done14
+stored14:
+	JMP done11
 
-kind15:
+kind12:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -5565,24 +7534,458 @@ kind15:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around16
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored20
+	JMP       stored17
 
-around19:
+around16:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored20:
-	JMP done14
+stored17:
+	JMP done11
 
-done14:
+done11:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind19
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done18
+
+kind19:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done18
+
+done18:
+	VMOVDQU32.Z   (BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z7, K1, Z7
+	VADDPS        Z15, Z11, K1, Z11
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind22
+	VCVTPS2PH     $0x00, Z15, Y15
+	VMOVDQU16     Y15, K1, (SI)
+	JMP           done21
+
+kind22:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done21
+
+done21:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind27
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done26
+
+kind27:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done26
+
+done26:
+	VMOVDQU32.Z   64(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z8, K1, Z8
+	VADDPS        Z15, Z12, K1, Z12
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind30
+	VCVTPS2PH     $0x00, Z15, Y15
+	VMOVDQU16     Y15, K1, 32(SI)
+	JMP           done29
+
+kind30:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done29
+
+done29:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind35
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done34
+
+kind35:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done34
+
+done34:
+	VMOVDQU32.Z   128(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z9, K1, Z9
+	VADDPS        Z15, Z13, K1, Z13
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind38
+	VCVTPS2PH     $0x00, Z15, Y15
+	VMOVDQU16     Y15, K1, 64(SI)
+	JMP           done37
+
+kind38:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done37
+
+done37:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind43
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done42
+
+kind43:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done42
+
+done42:
+	VMOVDQU32.Z   192(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z17, Z17
+	VCVTPD2PS     Z17, Y6
+	VINSERTF64X4  $0x01, Y6, Z16, Z16
+	VMULPS        Z16, Z15, Z6
+	VADDPS        Z6, Z10, K1, Z10
+	VADDPS        Z15, Z14, K1, Z14
+	VMULPS        Z5, Z15, Z5
+	CMPB          273(CX), $0x00
+	JNE           kind46
+	VCVTPS2PH     $0x00, Z5, Y5
+	VMOVDQU16     Y5, K1, 96(SI)
+	JMP           done45
+
+kind46:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done45
+
+done45:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step50:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn54:
+	CMPQ AX, 104(CX)
+	JLT  turns56
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand57:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block55:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near58
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near58:
+	CMPB      273(CX), $0x00
+	JNE       kind60
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done59
+
+kind60:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done59
+
+done59:
+	VMOVDQU32     (BX), Z20
+	VXORPS        Z19, Z19, Z19
+	VCVTDQ2PD     Y20, Z21
+	VCVTPS2PD     Y6, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y19
+	VEXTRACTF64X4 $0x01, Z20, Y20
+	VCVTDQ2PD     Y20, Z20
+	VEXTRACTF64X4 $0x01, Z6, Y21
+	VCVTPS2PD     Y21, Z21
+	VSUBPD        Z21, Z20, Z20
+	VCVTPD2PS     Z20, Y20
+	VINSERTF64X4  $0x01, Y20, Z19, Z19
+	VMOVDQU32     64(BX), Z21
+	VXORPS        Z20, Z20, Z20
+	VCVTDQ2PD     Y21, Z22
+	VCVTPS2PD     Y6, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y20
+	VEXTRACTF64X4 $0x01, Z21, Y21
+	VCVTDQ2PD     Y21, Z21
+	VEXTRACTF64X4 $0x01, Z6, Y22
+	VCVTPS2PD     Y22, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y21
+	VINSERTF64X4  $0x01, Y21, Z20, Z20
+	VMOVDQU32     128(BX), Z22
+	VXORPS        Z21, Z21, Z21
+	VCVTDQ2PD     Y22, Z23
+	VCVTPS2PD     Y6, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y21
+	VEXTRACTF64X4 $0x01, Z22, Y22
+	VCVTDQ2PD     Y22, Z22
+	VEXTRACTF64X4 $0x01, Z6, Y23
+	VCVTPS2PD     Y23, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y22
+	VINSERTF64X4  $0x01, Y22, Z21, Z21
+	VMOVDQU32     192(BX), Z23
+	VXORPS        Z22, Z22, Z22
+	VCVTDQ2PD     Y23, Z24
+	VCVTPS2PD     Y6, Z25
+	VSUBPD        Z25, Z24, Z24
+	VCVTPD2PS     Z24, Y22
+	VEXTRACTF64X4 $0x01, Z23, Y23
+	VCVTDQ2PD     Y23, Z23
+	VEXTRACTF64X4 $0x01, Z6, Y24
+	VCVTPS2PD     Y24, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y23
+	VINSERTF64X4  $0x01, Y23, Z22, Z22
+	VMULPS        Z19, Z15, Z19
+	VMULPS        Z20, Z16, Z20
+	VMULPS        Z21, Z17, Z21
+	VMULPS        Z22, Z18, Z22
+	VADDPS        Z19, Z7, Z7
+	VADDPS        Z20, Z8, Z8
+	VADDPS        Z21, Z9, Z9
+	VADDPS        Z22, Z10, Z10
+	VADDPS        Z15, Z11, Z11
+	VADDPS        Z16, Z12, Z12
+	VADDPS        Z17, Z13, Z13
+	VADDPS        Z18, Z14, Z14
+	VMULPS        Z5, Z15, Z15
+	VMULPS        Z5, Z16, Z16
+	VMULPS        Z5, Z17, Z17
+	VMULPS        Z5, Z18, Z18
+	CMPB          273(CX), $0x00
+	JNE           kind63
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z18, Y18
+	CMPB          76(CX), $0x00
+	JNE           around64
+	VMOVDQU64     Y15, (SI)
+	VMOVDQU64     Y16, 32(SI)
+	VMOVDQU64     Y17, 64(SI)
+	VMOVDQU64     Y18, 96(SI)
+	JMP           stored65
+
+around64:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored68
+
+around67:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored68:
+	JMP done62
+
+done62:
 	ADDQ    $+128, DX
 	ADDQ    $+256, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block55
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -5596,45 +7999,45 @@ done14:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand57
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn54
 
-turns8:
-some21:
+turns56:
+some69:
 	TESTQ      AX, AX
-	JLE        done22
+	JLE        done70
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near71
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near23:
+near71:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand24:
+strand72:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind26
+	JNE          kind74
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done25
+	JMP          done73
 
-kind26:
+kind74:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done25
+	JMP         done73
 
-done25:
+done73:
 	VMOVDQU32.Z   (BX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5657,12 +8060,12 @@ done25:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind29
+	JNE           kind77
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
-	JMP           done28
+	JMP           done76
 
-kind29:
+kind77:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5671,9 +8074,9 @@ kind29:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done28
+	JMP       done76
 
-done28:
+done76:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5682,7 +8085,7 @@ done28:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand24
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5695,11 +8098,11 @@ done28:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some21
+	JMP  some69
 
-done22:
+done70:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps51
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -5710,9 +8113,9 @@ done22:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step50
 
-steps3:
+steps51:
 	VZEROUPPER
 	RET
 
@@ -5726,9 +8129,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide32
+	JNE          wide82
 	CMPQ         AX, $0x00000040
-	JLT          rest31
+	JLT          rest81
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -5738,12 +8141,12 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block33:
+block83:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks84
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near85
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -5751,32 +8154,32 @@ block33:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near35:
+near85:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded86
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded36:
+loaded86:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded87
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded37:
+loaded87:
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind89
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done38
+	JMP       done88
 
-kind39:
+kind89:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -5789,9 +8192,9 @@ kind39:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done38
+	JMP       done88
 
-done38:
+done88:
 	VMOVDQU32     (BX), Z26
 	VXORPS        Z25, Z25, Z25
 	VCVTDQ2PD     Y26, Z27
@@ -5861,29 +8264,29 @@ done38:
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
 	CMPB          273(CX), $0x00
-	JNE           kind42
+	JNE           kind92
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z23, Y23
 	VCVTPS2PH     $0x00, Z24, Y24
 	CMPB          76(CX), $0x00
-	JNE           around43
+	JNE           around93
 	VMOVDQU64     Y21, (SI)
 	VMOVDQU64     Y22, 32(SI)
 	VMOVDQU64     Y23, 64(SI)
 	VMOVDQU64     Y24, 96(SI)
-	JMP           stored44
+	JMP           stored94
 
-around43:
+around93:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored44:
-	JMP done41
+stored94:
+	JMP done91
 
-kind42:
+kind92:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5909,28 +8312,28 @@ kind42:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around96
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored47
+	JMP       stored97
 
-around46:
+around96:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored47:
-	JMP done41
+stored97:
+	JMP done91
 
-done41:
+done91:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block83
 
-blocks34:
+blocks84:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5939,15 +8342,15 @@ blocks34:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest31
+	JMP     rest81
 
-wide32:
-block48:
+wide82:
+block98:
 	CMPQ       AX, $0x00000040
-	JLT        blocks49
+	JLT        blocks99
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near50
+	JEQ        near100
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -5955,32 +8358,32 @@ block48:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near50:
+near100:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded101
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded51:
+loaded101:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded102
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded52:
+loaded102:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind104
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done53
+	JMP       done103
 
-kind54:
+kind104:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5993,9 +8396,9 @@ kind54:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done53
+	JMP       done103
 
-done53:
+done103:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -6081,29 +8484,29 @@ done53:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind57
+	JNE           kind107
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around58
+	JNE           around108
 	VMOVDQU64     Y13, (SI)
 	VMOVDQU64     Y14, 32(SI)
 	VMOVDQU64     Y15, 64(SI)
 	VMOVDQU64     Y16, 96(SI)
-	JMP           stored59
+	JMP           stored109
 
-around58:
+around108:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored59:
-	JMP done56
+stored109:
+	JMP done106
 
-kind57:
+kind107:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6129,63 +8532,63 @@ kind57:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around111
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored62
+	JMP       stored112
 
-around61:
+around111:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored62:
-	JMP done56
+stored112:
+	JMP done106
 
-done56:
+done106:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay63
+	JEQ  stay113
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay63:
+stay113:
 	SUBQ $0x00000040, AX
-	JMP  block48
+	JMP  block98
 
-blocks49:
-rest31:
-some64:
+blocks99:
+rest81:
+some114:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done115
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded116
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded66:
+loaded116:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded117
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded67:
+loaded117:
 	CMPB        273(CX), $0x00
-	JNE         kind69
+	JNE         kind119
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done68
+	JMP         done118
 
-kind69:
+kind119:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done68
+	JMP         done118
 
-done68:
+done118:
 	VMOVDQU32.Z   (BX), K1, Z7
 	VXORPS        Z6, Z6, Z6
 	VCVTDQ2PD     Y7, Z8
@@ -6208,12 +8611,12 @@ done68:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind122
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
-	JMP           done71
+	JMP           done121
 
-kind72:
+kind122:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -6222,9 +8625,9 @@ kind72:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done71
+	JMP       done121
 
-done71:
+done121:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -6233,9 +8636,9 @@ done71:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some64
+	JMP  some114
 
-done65:
+done115:
 	VZEROUPPER
 	RET
 
@@ -6255,45 +8658,41 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -6323,25 +8722,234 @@ near10:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around8
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored12
+	JMP       stored9
 
-around11:
+around8:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (DX), K1, Z10
+	VMOVUPS.Z (BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly11
+	CMPB      76(CX), $0x00
+	JEQ       partly11
+	VMOVNTDQ  Z10, (SI)
+	JMP       stored10
+
+partly11:
+	VMOVUPS Z10, K1, (SI)
+
+stored10:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(DX), K1, Z10
+	VMOVUPS.Z 64(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly13
+	CMPB      76(CX), $0x00
+	JEQ       partly13
+	VMOVNTDQ  Z10, 64(SI)
+	JMP       stored12
+
+partly13:
+	VMOVUPS Z10, K1, 64(SI)
+
 stored12:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 128(DX), K1, Z10
+	VMOVUPS.Z 128(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly15
+	CMPB      76(CX), $0x00
+	JEQ       partly15
+	VMOVNTDQ  Z10, 128(SI)
+	JMP       stored14
+
+partly15:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored14:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 192(DX), K1, Z10
+	VMOVUPS.Z 192(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly17
+	CMPB      76(CX), $0x00
+	JEQ       partly17
+	VMOVNTDQ  Z0, 192(SI)
+	JMP       stored16
+
+partly17:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored16:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step18:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn22:
+	CMPQ AX, 104(CX)
+	JLT  turns24
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand25:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block23:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near26
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near26:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   (BX), Z14
+	VMOVUPS   64(BX), Z15
+	VMOVUPS   128(BX), Z16
+	VMOVUPS   192(BX), Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored28:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block23
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -6355,31 +8963,31 @@ stored12:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand25
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn22
 
-turns8:
-some13:
+turns24:
+some29:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done30
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near31
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near15:
+near31:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand16:
+strand32:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -6402,7 +9010,7 @@ strand16:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand16
+	JNE          strand32
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -6415,11 +9023,11 @@ strand16:
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000040, R10
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some29
 
-done14:
+done30:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps19
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -6430,9 +9038,9 @@ done14:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step18
 
-steps3:
+steps19:
 	VZEROUPPER
 	RET
 
@@ -6446,9 +9054,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide18
+	JNE          wide35
 	CMPQ         AX, $0x00000040
-	JLT          rest17
+	JLT          rest34
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -6458,12 +9066,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block19:
+block36:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks37
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near38
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6473,23 +9081,23 @@ block19:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near21:
+near38:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded39
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded39:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded40
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded40:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -6519,29 +9127,29 @@ loaded23:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around41
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored25
+	JMP       stored42
 
-around24:
+around41:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored25:
+stored42:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block36
 
-blocks20:
+blocks37:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -6550,15 +9158,15 @@ blocks20:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest17
+	JMP     rest34
 
-wide18:
-block26:
+wide35:
+block43:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks44
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near45
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6568,23 +9176,23 @@ block26:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near28:
+near45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded46
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded29:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded47
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded30:
+loaded47:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -6630,52 +9238,52 @@ loaded30:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around48
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored32
+	JMP       stored49
 
-around31:
+around48:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored32:
+stored49:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay50
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay50:
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block43
 
-blocks27:
-rest17:
-some34:
+blocks44:
+rest34:
+some51:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done52
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded53
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded53:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded54
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded54:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -6696,9 +9304,9 @@ loaded37:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some34
+	JMP       some51
 
-done35:
+done52:
 	VZEROUPPER
 	RET
 
@@ -6923,12 +9531,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block19:
+block20:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks21
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6946,26 +9554,26 @@ block19:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near21:
+near22:
 	XORQ R11, R11
 
-group22:
+group23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded24
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded23:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded25
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded24:
+loaded25:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
@@ -7011,54 +9619,54 @@ loaded24:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored26:
+stored27:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group22
+	JNE  group23
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay27
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay27:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block20
 
-blocks20:
-some28:
+blocks21:
+some29:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded30:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded31:
+loaded32:
 	VMOVUPD.Z (DX), K1, Z1
 	VMOVUPD.Z (BX), K1, Z2
 	VSUBPD    Z4, Z2, Z2
@@ -7079,9 +9687,9 @@ loaded31:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some28
+	JMP       some29
 
-done29:
+done30:
 	VZEROUPPER
 	RET
 
@@ -7106,50 +9714,46 @@ TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind9
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done8
 
-kind12:
+kind9:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7162,18 +9766,18 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done8
 
-done11:
+done8:
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind12
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done14
+	JMP       done11
 
-kind15:
+kind12:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -7186,9 +9790,9 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done11
 
-done14:
+done11:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -7210,29 +9814,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind15
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around16
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored20
+	JMP       stored17
 
-around19:
+around16:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored20:
-	JMP done17
+stored17:
+	JMP done14
 
-kind18:
+kind15:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7258,24 +9862,432 @@ kind18:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around19
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored23
+	JMP       stored20
 
-around22:
+around19:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored23:
-	JMP done17
+stored20:
+	JMP done14
 
-done17:
+done14:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind22
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done21
+
+kind22:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done21
+
+done21:
+	CMPB        273(CX), $0x00
+	JNE         kind25
+	VCVTPH2PS.Z (BX), K1, Z16
+	JMP         done24
+
+kind25:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done24
+
+done24:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done27
+
+kind28:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, (SI)
+	JMP       done27
+
+done27:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind33
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done32
+
+kind33:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done32
+
+done32:
+	CMPB        273(CX), $0x00
+	JNE         kind36
+	VCVTPH2PS.Z 32(BX), K1, Z16
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done35
+
+done35:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done38
+
+kind39:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 32(SI)
+	JMP       done38
+
+done38:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind44
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done43
+
+done43:
+	CMPB        273(CX), $0x00
+	JNE         kind47
+	VCVTPH2PS.Z 64(BX), K1, Z16
+	JMP         done46
+
+kind47:
+	VPMOVZXWD.Z 64(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done46
+
+done46:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind50
+	VCVTPS2PH $0x00, Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done49
+
+kind50:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	VMOVDQU16 Y15, K1, 64(SI)
+	JMP       done49
+
+done49:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind55
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done54
+
+kind55:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done54
+
+done54:
+	CMPB        273(CX), $0x00
+	JNE         kind58
+	VCVTPH2PS.Z 96(BX), K1, Z16
+	JMP         done57
+
+kind58:
+	VPMOVZXWD.Z 96(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done57
+
+done57:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done60
+
+kind61:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, 96(SI)
+	JMP       done60
+
+done60:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step65:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn69:
+	CMPQ AX, 104(CX)
+	JLT  turns71
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand72:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block70:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near73
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done74
+
+done74:
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPH2PS (BX), Z19
+	VCVTPH2PS 32(BX), Z20
+	VCVTPH2PS 64(BX), Z21
+	VCVTPH2PS 96(BX), Z22
+	JMP       done77
+
+kind78:
+	VPMOVZXWD (BX), Z19
+	VPSLLD    $0x10, Z19, Z19
+	VPMOVZXWD 32(BX), Z20
+	VPSLLD    $0x10, Z20, Z20
+	VPMOVZXWD 64(BX), Z21
+	VPSLLD    $0x10, Z21, Z21
+	VPMOVZXWD 96(BX), Z22
+	VPSLLD    $0x10, Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done77
+
+done77:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind81
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around82
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored83
+
+around82:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored83:
+	JMP done80
+
+kind81:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around85
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored86
+
+around85:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored86:
+	JMP done80
+
+done80:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block70
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -7289,57 +10301,57 @@ done17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand72
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn69
 
-turns8:
-some24:
+turns71:
+some87:
 	TESTQ      AX, AX
-	JLE        done25
+	JLE        done88
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near26:
+near89:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand27:
+strand90:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind29
+	JNE          kind92
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done28
+	JMP          done91
 
-kind29:
+kind92:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done28
+	JMP         done91
 
-done28:
+done91:
 	CMPB        273(CX), $0x00
-	JNE         kind32
+	JNE         kind95
 	VCVTPH2PS.Z (BX), K1, Z8
-	JMP         done31
+	JMP         done94
 
-kind32:
+kind95:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done31
+	JMP         done94
 
-done31:
+done94:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -7350,12 +10362,12 @@ done31:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind98
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done97
 
-kind35:
+kind98:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -7364,9 +10376,9 @@ kind35:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done97
 
-done34:
+done97:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -7375,7 +10387,7 @@ done34:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -7388,11 +10400,11 @@ done34:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some87
 
-done25:
+done88:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -7403,9 +10415,9 @@ done25:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step65
 
-steps3:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -7419,9 +10431,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide38
+	JNE          wide103
 	CMPQ         AX, $0x00000040
-	JLT          rest37
+	JLT          rest102
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -7431,43 +10443,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block39:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks105
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near106
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded107
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded42:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded108
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded43:
+loaded108:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind110
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done44
+	JMP       done109
 
-kind45:
+kind110:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -7480,18 +10492,18 @@ kind45:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done44
+	JMP       done109
 
-done44:
+done109:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind113
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
 	VCVTPH2PS 64(BX), Z27
 	VCVTPH2PS 96(BX), Z28
-	JMP       done47
+	JMP       done112
 
-kind48:
+kind113:
 	VPMOVZXWD (BX), Z25
 	VPSLLD    $0x10, Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -7504,9 +10516,9 @@ kind48:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done47
+	JMP       done112
 
-done47:
+done112:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -7528,29 +10540,29 @@ done47:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind51
+	JNE       kind116
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around117
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored53
+	JMP       stored118
 
-around52:
+around117:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored53:
-	JMP done50
+stored118:
+	JMP done115
 
-kind51:
+kind116:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -7576,28 +10588,28 @@ kind51:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around120
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored56
+	JMP       stored121
 
-around55:
+around120:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored56:
-	JMP done50
+stored121:
+	JMP done115
 
-done50:
+done115:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block104
 
-blocks40:
+blocks105:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -7606,46 +10618,46 @@ blocks40:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest37
+	JMP     rest102
 
-wide38:
-block57:
+wide103:
+block122:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks123
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near59
+	JEQ        near124
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near59:
+near124:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded125
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded60:
+loaded125:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded126
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded61:
+loaded126:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind128
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done62
+	JMP       done127
 
-kind63:
+kind128:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -7658,18 +10670,18 @@ kind63:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done62
+	JMP       done127
 
-done62:
+done127:
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind131
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
 	VCVTPH2PS 64(BX), Z19
 	VCVTPH2PS 96(BX), Z20
-	JMP       done65
+	JMP       done130
 
-kind66:
+kind131:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -7682,9 +10694,9 @@ kind66:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done65
+	JMP       done130
 
-done65:
+done130:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -7722,29 +10734,29 @@ done65:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind134
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around135
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored71
+	JMP       stored136
 
-around70:
+around135:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored71:
-	JMP done68
+stored136:
+	JMP done133
 
-kind69:
+kind134:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -7770,75 +10782,75 @@ kind69:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around138
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored74
+	JMP       stored139
 
-around73:
+around138:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored74:
-	JMP done68
+stored139:
+	JMP done133
 
-done68:
+done133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay75
+	JEQ  stay140
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay75:
+stay140:
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block122
 
-blocks58:
-rest37:
-some76:
+blocks123:
+rest102:
+some141:
 	TESTQ     AX, AX
-	JLE       done77
+	JLE       done142
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded78
+	JEQ       loaded143
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded78:
+loaded143:
 	CMPB      73(CX), $0x00
-	JEQ       loaded79
+	JEQ       loaded144
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded79:
+loaded144:
 	CMPB        273(CX), $0x00
-	JNE         kind81
+	JNE         kind146
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done80
+	JMP         done145
 
-kind81:
+kind146:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done80
+	JMP         done145
 
-done80:
+done145:
 	CMPB        273(CX), $0x00
-	JNE         kind84
+	JNE         kind149
 	VCVTPH2PS.Z (BX), K1, Z6
-	JMP         done83
+	JMP         done148
 
-kind84:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done83
+	JMP         done148
 
-done83:
+done148:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -7849,12 +10861,12 @@ done83:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind152
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done151
 
-kind87:
+kind152:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -7863,9 +10875,9 @@ kind87:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done151
 
-done86:
+done151:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -7874,9 +10886,9 @@ done86:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some76
+	JMP  some141
 
-done77:
+done142:
 	VZEROUPPER
 	RET
 

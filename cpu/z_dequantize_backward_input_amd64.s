@@ -109,7 +109,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -177,7 +177,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -193,12 +193,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -208,29 +208,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near37:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -240,52 +240,52 @@ near36:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -296,7 +296,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -304,29 +304,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -340,26 +340,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded50:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -369,38 +369,38 @@ loaded48:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around51
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored52
 
-around49:
+around51:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored52:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some51:
+blocks48:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded55:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -408,9 +408,9 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some51
+	JMP       some53
 
-done52:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -530,7 +530,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -598,7 +598,7 @@ some25:
 	PREFETCHT1 (R13)(R12*8)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -614,12 +614,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -629,29 +629,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near37:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -661,52 +661,52 @@ near36:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -717,7 +717,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -725,29 +725,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -761,26 +761,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded50:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -790,38 +790,38 @@ loaded48:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around51
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored52
 
-around49:
+around51:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored52:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some51:
+blocks48:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded53:
+loaded55:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -829,9 +829,9 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some51
+	JMP       some53
 
-done52:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -961,7 +961,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -1028,7 +1028,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1044,12 +1044,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1059,27 +1059,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near37:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -1093,52 +1093,52 @@ near36:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -1150,7 +1150,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1158,29 +1158,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -1194,24 +1194,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded50:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -1225,38 +1225,38 @@ loaded48:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around51
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored50
+	JMP       stored52
 
-around49:
+around51:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored50:
+stored52:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some51:
+blocks48:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded55:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -1265,9 +1265,9 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some53
 
-done52:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1441,7 +1441,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken28
 
 done8:
 	ADDQ 152(CX), R10
@@ -1505,7 +1505,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken27:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1521,12 +1521,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step29:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned31
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1536,27 +1536,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some32
 
-aligned30:
-turn32:
+aligned31:
+turn33:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns35
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand36:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block33:
+block34:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near37
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near37:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1592,48 +1592,48 @@ near36:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around38
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored38
+	JMP       stored39
 
-around37:
+around38:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored38:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block34
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand36
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn33
 
-turns34:
-some31:
-some39:
+turns35:
+some32:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -1652,7 +1652,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand43
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1660,29 +1660,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some40
 
-done40:
+done41:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole45
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned31
 
-whole43:
+whole45:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps30
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step29
 
-steps29:
+steps30:
 	VZEROUPPER
 	RET
 
@@ -1696,24 +1696,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks48
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near49
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded50
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded50:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1751,34 +1751,34 @@ loaded48:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around51
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored50
+	JMP       stored52
 
-around49:
+around51:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored50:
+stored52:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block47
 
-blocks46:
-some51:
+blocks48:
+some53:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done54
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded55
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded55:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1794,9 +1794,9 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some53
 
-done52:
+done54:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

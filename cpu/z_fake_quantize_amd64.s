@@ -161,7 +161,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -229,7 +229,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -249,34 +249,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal40
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -306,34 +306,34 @@ divided40:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Z4, (BX)(R12*4)
 	VMOVDQU64     Z5, 64(BX)(R12*4)
 	VMOVDQU64     Z6, 128(BX)(R12*4)
 	VMOVDQU64     Z7, 192(BX)(R12*4)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000010
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal48
 	VDIVPS  Z2, Z4, Z4
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -342,35 +342,35 @@ divided48:
 	VSUBPS        Z3, Z4, Z4
 	VMULPS        Z2, Z4, Z4
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored50:
+stored51:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Z2, Z4, Z4
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -381,45 +381,45 @@ divided57:
 	VMOVUPS       Z4, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -432,76 +432,76 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Z4, (BX)(R12*4)
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	VMOVNTDQ Z6, 128(BX)(R12*4)
 	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -511,19 +511,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -532,16 +532,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near70:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -579,70 +579,70 @@ near68:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z6, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z7, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z7, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored70:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near77:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal78
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -656,7 +656,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -686,66 +686,66 @@ divided77:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored79:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -760,7 +760,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -768,29 +768,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -810,25 +810,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide91
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -839,7 +839,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide91
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -849,18 +849,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near94:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -898,70 +898,70 @@ near91:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around95
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored93
+	JMP           stored96
 
-around92:
+around95:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored93:
+stored96:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-divide88:
-block94:
+blocks93:
+divide91:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near99:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded100
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded100:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded101
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded101:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal102
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -975,7 +975,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1005,56 +1005,56 @@ divided100:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around104
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored102
+	JMP           stored105
 
-around101:
+around104:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored102:
+stored105:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block97
 
-blocks95:
-some103:
+blocks98:
+some106:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done107
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded108
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded108:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded109
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded109:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal110
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided111
 
-reciprocal107:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided111:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1068,9 +1068,9 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some106
 
-done104:
+done107:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1259,7 +1259,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R10
@@ -1354,7 +1354,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1370,12 +1370,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1385,43 +1385,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand42:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block40:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near43:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1435,7 +1435,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1465,66 +1465,66 @@ divided44:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around46
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored46
+	JMP           stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand51:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided53:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -1539,7 +1539,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand51
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1547,29 +1547,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some48
 
-done48:
+done49:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -1589,47 +1589,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded61:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1643,7 +1643,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1673,56 +1673,56 @@ divided61:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around64
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored63
+	JMP           stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1736,9 +1736,9 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1934,7 +1934,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -2001,7 +2001,7 @@ some26:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2021,34 +2021,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal40
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2082,36 +2082,36 @@ divided40:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 	VMOVDQU64     Y6, 64(BX)(R12*2)
 	VMOVDQU64     Y7, 96(BX)(R12*2)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal48
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
@@ -2129,36 +2129,36 @@ divided48:
 	VCVTPS2PH     $0x00, Z4, Y4
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 
-stored50:
+stored51:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal57
 	VDIVPS      Z2, Z4, Z4
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2170,43 +2170,43 @@ divided57:
 	VMOVDQU16     Y4, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2219,80 +2219,80 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
 	VMOVNTDQ Y6, 64(BX)(R12*2)
 	VMOVNTDQ Y7, 96(BX)(R12*2)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z4, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2302,19 +2302,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -2323,14 +2323,14 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near68:
+near70:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -2372,68 +2372,68 @@ near68:
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored70:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near75:
+near77:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal76
+	JNE       reciprocal78
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided77
+	JMP       divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2447,7 +2447,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2481,66 +2481,66 @@ divided77:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored79:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2556,7 +2556,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2564,29 +2564,29 @@ divided85:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -2607,19 +2607,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none88
+	JEQ   none91
 	LEAQ  16640(R8), R9
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near91:
+near94:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2649,13 +2649,13 @@ near91:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        72(CX), $0x00
-	JEQ         loaded92
+	JEQ         loaded95
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z1
 	VMOVUPS     128(SI), Z2
 	VMOVUPS     192(SI), Z3
 
-loaded92:
+loaded95:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -2677,20 +2677,20 @@ loaded92:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around96
 	VMOVDQU64     Y12, (BX)
 	VMOVDQU64     Y13, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored94
+	JMP           stored97
 
-around93:
+around96:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored94:
+stored97:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2698,30 +2698,30 @@ stored94:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-none88:
+blocks93:
+none91:
 	CMPQ         AX, $0x00000200
-	JLT          divide95
+	JLT          divide98
 	CMPB         72(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	CMPB         73(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	CMPB         75(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide95
+	JHI          divide98
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide98
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide98
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2732,7 +2732,7 @@ none88:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide95
+	JNE          divide98
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2742,16 +2742,16 @@ none88:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block96:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks97
+	JLT        blocks100
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near98
+	JEQ        near101
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near98:
+near101:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -2793,68 +2793,68 @@ near98:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around99
+	JNE           around102
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored100
+	JMP           stored103
 
-around99:
+around102:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored100:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block96
+	JMP  block99
 
-blocks97:
-divide95:
-block101:
+blocks100:
+divide98:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks105
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near103
+	JEQ        near106
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near103:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded107
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded104:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded108
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded105:
+loaded108:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal106
+	JNE       reciprocal109
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided107
+	JMP       divided110
 
-reciprocal106:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -2868,7 +2868,7 @@ reciprocal106:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided107:
+divided110:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2902,56 +2902,56 @@ divided107:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around111
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored109
+	JMP           stored112
 
-around108:
+around111:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored109:
+stored112:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block104
 
-blocks102:
-some110:
+blocks105:
+some113:
 	TESTQ     AX, AX
-	JLE       done111
+	JLE       done114
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded112
+	JEQ       loaded115
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded112:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded113
+	JEQ       loaded116
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded113:
+loaded116:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal114
+	JNE         reciprocal117
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided115
+	JMP         divided118
 
-reciprocal114:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided115:
+divided118:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -2966,9 +2966,9 @@ divided115:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some110
+	JMP           some113
 
-done111:
+done114:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3188,7 +3188,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -3252,7 +3252,7 @@ some26:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3272,22 +3272,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS 1024(SI), Z9
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3295,13 +3295,13 @@ asked38:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal40
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3355,35 +3355,35 @@ divided40:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Z10, (BX)(R12*2)
 	VMOVDQU64     Z11, 64(BX)(R12*2)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal48
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
@@ -3411,36 +3411,36 @@ divided48:
 	VMOVDQA64     Z12, Z10
 	VPERMT2W      Z13, Z4, Z10
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Z10, (BX)(R12*2)
 
-stored50:
+stored51:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal57
 	VDIVPS      Z8, Z10, Z10
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3458,43 +3458,43 @@ divided57:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3507,77 +3507,77 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Z10, (BX)(R12*2)
 	VMOVNTDQ Z11, 64(BX)(R12*2)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z10, Z10
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z11, Z11
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z10
 	VMOVNTDQ  Z10, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3587,19 +3587,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
@@ -3608,14 +3608,14 @@ strand67:
 	VBROADCASTSS 3584(R11), Z11
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near68:
+near70:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
@@ -3671,51 +3671,51 @@ near68:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored70:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near75:
+near77:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3723,14 +3723,14 @@ near75:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal76
+	JNE       reciprocal78
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided77
+	JMP       divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3744,7 +3744,7 @@ reciprocal76:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3798,63 +3798,63 @@ divided77:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored79:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3876,7 +3876,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3884,29 +3884,29 @@ divided85:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -3927,19 +3927,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none88
+	JEQ   none91
 	LEAQ  16640(R8), R9
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near91:
+near94:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3973,13 +3973,13 @@ near91:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        72(CX), $0x00
-	JEQ         loaded92
+	JEQ         loaded95
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z4
 	VMOVUPS     128(SI), Z7
 	VMOVUPS     192(SI), Z8
 
-loaded92:
+loaded95:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -4013,16 +4013,16 @@ loaded92:
 	VMOVDQA64     Z18, Z17
 	VPERMT2W      Z15, Z6, Z17
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around96
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
-	JMP           stored94
+	JMP           stored97
 
-around93:
+around96:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 
-stored94:
+stored97:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4030,30 +4030,30 @@ stored94:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-none88:
+blocks93:
+none91:
 	CMPQ         AX, $0x00000200
-	JLT          divide95
+	JLT          divide98
 	CMPB         72(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	CMPB         73(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	CMPB         75(CX), $0x00
-	JNE          divide95
+	JNE          divide98
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide95
+	JHI          divide98
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide98
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide98
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -4064,7 +4064,7 @@ none88:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide95
+	JNE          divide98
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -4074,16 +4074,16 @@ none88:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
 
-block96:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks97
+	JLT        blocks100
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near98
+	JEQ        near101
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near98:
+near101:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -4141,51 +4141,51 @@ near98:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around99
+	JNE           around102
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored100
+	JMP           stored103
 
-around99:
+around102:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored100:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block96
+	JMP  block99
 
-blocks97:
-divide95:
-block101:
+blocks100:
+divide98:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks105
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near103
+	JEQ        near106
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near103:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded107
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded104:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded108
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded105:
+loaded108:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4195,14 +4195,14 @@ loaded105:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal106
+	JNE       reciprocal109
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided107
+	JMP       divided110
 
-reciprocal106:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -4216,7 +4216,7 @@ reciprocal106:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided107:
+divided110:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -4270,53 +4270,53 @@ divided107:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around111
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored109
+	JMP           stored112
 
-around108:
+around111:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored109:
+stored112:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block104
 
-blocks102:
-some110:
+blocks105:
+some113:
 	TESTQ     AX, AX
-	JLE       done111
+	JLE       done114
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded112
+	JEQ       loaded115
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded112:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded113
+	JEQ       loaded116
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded113:
+loaded116:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal114
+	JNE         reciprocal117
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided115
+	JMP         divided118
 
-reciprocal114:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided115:
+divided118:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -4337,9 +4337,9 @@ divided115:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some110
+	JMP           some113
 
-done111:
+done114:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

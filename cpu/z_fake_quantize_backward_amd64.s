@@ -22,56 +22,52 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand9:
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS 1024(R13), Z3
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z5
-	VMOVUPS      64(R9), Z6
-	VMOVUPS      128(R9), Z7
-	VMOVUPS      192(R9), Z8
-	VMOVUPS      (R10), Z9
-	VMOVUPS      64(R10), Z10
-	VMOVUPS      128(R10), Z11
-	VMOVUPS      192(R10), Z12
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	MOVQ         AX, R8
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-near10:
+near7:
+	CMPQ    R8, $0x00000040
+	JLT     rest5
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal8
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided12
+	JMP     divided9
 
-reciprocal11:
+reciprocal8:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -79,7 +75,7 @@ reciprocal11:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided12:
+divided9:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -105,25 +101,25 @@ divided12:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around10
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored14
+	JMP         stored11
 
-around13:
+around10:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored14:
+stored11:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal12
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided16
+	JMP     divided13
 
-reciprocal15:
+reciprocal12:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -131,7 +127,7 @@ reciprocal15:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided16:
+divided13:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -157,21 +153,369 @@ divided16:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around14
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored18
+	JMP         stored15
 
-around17:
+around14:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal16
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided17
+
+reciprocal16:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided17:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   (DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z5, K4, Z5
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z9, K3, Z9
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly19
+	CMPB        76(CX), $0x00
+	JEQ         partly19
+	VMOVNTDQ    Z13, (SI)
+	JMP         stored18
+
+partly19:
+	VMOVUPS Z13, K1, (SI)
+
 stored18:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal20
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided21
+
+reciprocal20:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided21:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   64(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z10, K3, Z10
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly23
+	CMPB        76(CX), $0x00
+	JEQ         partly23
+	VMOVNTDQ    Z13, 64(SI)
+	JMP         stored22
+
+partly23:
+	VMOVUPS Z13, K1, 64(SI)
+
+stored22:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 128(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided25
+
+reciprocal24:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided25:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   128(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z7, K4, Z7
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z11, K3, Z11
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly27
+	CMPB        76(CX), $0x00
+	JEQ         partly27
+	VMOVNTDQ    Z13, 128(SI)
+	JMP         stored26
+
+partly27:
+	VMOVUPS Z13, K1, 128(SI)
+
+stored26:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 192(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal28
+	VDIVPS    Z2, Z13, Z2
+	JMP       divided29
+
+reciprocal28:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z2
+
+divided29:
+	VRNDSCALEPS $0x08, Z2, Z13
+	VMINPS      Z3, Z13, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z13, K2
+	VCMPPS      $0x0c, Z3, Z13, K3
+	VSUBPS      Z2, Z13, K2, Z3
+	VMOVUPS.Z   192(DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	KANDW       K1, K4, K4
+	VADDPS      Z3, Z8, K4, Z8
+	KANDW       K1, K3, K3
+	VADDPS      Z2, Z12, K3, Z12
+	VMOVAPS.Z   Z2, K2, Z2
+	CMPQ        R8, $0x10
+	JLT         partly31
+	CMPB        76(CX), $0x00
+	JEQ         partly31
+	VMOVNTDQ    Z2, 192(SI)
+	JMP         stored30
+
+partly31:
+	VMOVUPS Z2, K1, 192(SI)
+
+stored30:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z5, (R9)
+	VMOVUPS Z6, 64(R9)
+	VMOVUPS Z7, 128(R9)
+	VMOVUPS Z8, 192(R9)
+	VMOVUPS Z9, (R10)
+	VMOVUPS Z10, 64(R10)
+	VMOVUPS Z11, 128(R10)
+	VMOVUPS Z12, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step32:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn36:
+	CMPQ AX, 104(CX)
+	JLT  turns38
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand39:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 1024(R13), Z3
+	VSUBPS       Z3, Z0, Z4
+	VSUBPS       Z3, Z1, Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      64(R10), Z10
+	VMOVUPS      128(R10), Z11
+	VMOVUPS      192(R10), Z12
+
+block37:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near40
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near40:
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal41
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided42
+
+reciprocal41:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided42:
+	VRNDSCALEPS $0x08, Z13, Z15
+	VRNDSCALEPS $0x08, Z14, Z16
+	VMINPS      Z3, Z15, Z17
+	VMINPS      Z3, Z16, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z15, K1
+	VCMPPS      $0x00, Z18, Z16, K2
+	VCMPPS      $0x0c, Z17, Z15, K3
+	VCMPPS      $0x0c, Z18, Z16, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
+	VADDPS      Z13, Z9, K3, Z9
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around43
+	VMOVDQU64   Z13, (SI)
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored44
+
+around43:
+	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
+
+stored44:
+	VMOVUPS 128(BX), Z13
+	VMOVUPS 192(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal45
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided46
+
+reciprocal45:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided46:
+	VRNDSCALEPS $0x08, Z13, Z15
+	VRNDSCALEPS $0x08, Z14, Z16
+	VMINPS      Z3, Z15, Z17
+	VMINPS      Z3, Z16, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z15, K1
+	VCMPPS      $0x00, Z18, Z16, K2
+	VCMPPS      $0x0c, Z17, Z15, K3
+	VCMPPS      $0x0c, Z18, Z16, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     128(DX), Z13
+	VMOVUPS     192(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z7, K5, Z7
+	VADDPS      Z16, Z8, K6, Z8
+	VADDPS      Z13, Z11, K3, Z11
+	VADDPS      Z14, Z12, K4, Z12
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around47
+	VMOVDQU64   Z13, 128(SI)
+	VMOVDQU64   Z14, 192(SI)
+	JMP         stored48
+
+around47:
+	VMOVNTDQ Z13, 128(SI)
+	VMOVNTDQ Z14, 192(SI)
+
+stored48:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block37
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -185,47 +529,47 @@ stored18:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand39
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn36
 
-turns8:
-some19:
+turns38:
+some49:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done50
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near21:
+near51:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand22:
+strand52:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal23
+	JNE          reciprocal53
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided24
+	JMP          divided54
 
-reciprocal23:
+reciprocal53:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided24:
+divided54:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -253,7 +597,7 @@ divided24:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand22
+	JNE         strand52
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -266,11 +610,11 @@ divided24:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some19
+	JMP         some49
 
-done20:
+done50:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps33
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -281,9 +625,9 @@ done20:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step32
 
-steps3:
+steps33:
 	VZEROUPPER
 	RET
 
@@ -295,9 +639,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide26
+	JNE          wide57
 	CMPQ         AX, $0x00000040
-	JLT          rest25
+	JLT          rest56
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -307,12 +651,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block27:
+block58:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks59
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near60
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -322,28 +666,28 @@ block27:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near29:
+near60:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded61
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded30:
+loaded61:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded62
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded31:
+loaded62:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal63
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided33
+	JMP     divided64
 
-reciprocal32:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -351,7 +695,7 @@ reciprocal32:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided33:
+divided64:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -381,37 +725,37 @@ divided33:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around65
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored35
+	JMP         stored66
 
-around34:
+around65:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored35:
+stored66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded67
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded36:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded68
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded37:
+loaded68:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal69
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided39
+	JMP     divided70
 
-reciprocal38:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -419,7 +763,7 @@ reciprocal38:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided39:
+divided70:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -449,25 +793,25 @@ divided39:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around40
+	JNE         around71
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored41
+	JMP         stored72
 
-around40:
+around71:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored41:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block58
 
-blocks28:
+blocks59:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -476,15 +820,15 @@ blocks28:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest25
+	JMP     rest56
 
-wide26:
-block42:
+wide57:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks43
+	JLT        blocks74
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near44
+	JEQ        near75
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -494,31 +838,31 @@ block42:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near44:
+near75:
 	XORQ R11, R11
 
-group45:
+group76:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded77
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded46:
+loaded77:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded78
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded47:
+loaded78:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal79
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided49
+	JMP     divided80
 
-reciprocal48:
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -526,7 +870,7 @@ reciprocal48:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided49:
+divided80:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -568,63 +912,63 @@ divided49:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around50
+	JNE         around81
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored51
+	JMP         stored82
 
-around50:
+around81:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored51:
+stored82:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group45
+	JNE  group76
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay52
+	JEQ  stay83
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay52:
+stay83:
 	SUBQ $0x00000040, AX
-	JMP  block42
+	JMP  block73
 
-blocks43:
-rest25:
-some53:
+blocks74:
+rest56:
+some84:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done85
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded86
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded55:
+loaded86:
 	CMPB      73(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded87
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded56:
+loaded87:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal88
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided58
+	JMP       divided89
 
-reciprocal57:
+reciprocal88:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided58:
+divided89:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -654,9 +998,9 @@ divided58:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some53
+	JMP         some84
 
-done54:
+done85:
 	VZEROUPPER
 	RET
 
@@ -919,12 +1263,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block23:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks25
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near25
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -942,31 +1286,31 @@ block23:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near25:
+near26:
 	XORQ R11, R11
 
-group26:
+group27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded28
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 
-loaded27:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded29
 	VMOVUPD (R8)(R11*8), Z2
 	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded28:
+loaded29:
 	VMOVUPD (BX)(R11*8), Z6
 	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal30
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided30
+	JMP     divided31
 
-reciprocal29:
+reciprocal30:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z0, Z8, Z8
 	VMULPD       Z8, Z6, Z6
@@ -974,7 +1318,7 @@ reciprocal29:
 	VDIVPD       Z1, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided30:
+divided31:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1016,62 +1360,62 @@ divided30:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around32
 	VMOVDQU64   Z6, (SI)(R11*8)
 	VMOVDQU64   Z7, 64(SI)(R11*8)
-	JMP         stored32
+	JMP         stored33
 
-around31:
+around32:
 	VMOVNTDQ Z6, (SI)(R11*8)
 	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored32:
+stored33:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group26
+	JNE  group27
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay34
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay33:
+stay34:
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block24
 
-blocks24:
-some34:
+blocks25:
+some35:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done36
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded37
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded36:
+loaded37:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded38
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded37:
+loaded38:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal39
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided39
+	JMP       divided40
 
-reciprocal38:
+reciprocal39:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD       Z0, Z3, Z3
 	VMULPD       Z3, Z1, Z1
 
-divided39:
+divided40:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1101,9 +1445,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some34
+	JMP         some35
 
-done35:
+done36:
 	VZEROUPPER
 	RET
 
@@ -1132,19 +1476,553 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	MOVQ         AX, R8
+
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near7:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
+	CMPB      273(CX), $0x00
+	JNE       kind9
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done8
+
+kind9:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done8
+
+done8:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal11
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided12
+
+reciprocal11:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided12:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind14
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done13
+
+kind14:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done13
+
+done13:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind17
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
+
+stored19:
+	JMP done16
+
+kind17:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Z14, (SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Z14, (SI)
+
+stored22:
+	JMP done16
+
+done16:
+	CMPB      273(CX), $0x00
+	JNE       kind24
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
+	JMP       done23
+
+kind24:
+	VPMOVZXWD 64(BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done23
+
+done23:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal26
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided27
+
+reciprocal26:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided27:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind29
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	JMP         done28
+
+kind29:
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done28
+
+done28:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind32
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored34:
+	JMP done31
+
+kind32:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Z14, 64(SI)
+
+stored37:
+	JMP done31
+
+done31:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind39
+	VCVTPH2PS.Z (BX), K1, Z14
+	JMP         done38
+
+kind39:
+	VPMOVZXWD.Z (BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done38
+
+done38:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal41
+	VDIVPS Z3, Z14, Z14
+	JMP    divided42
+
+reciprocal41:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided42:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind44
+	VCVTPH2PS.Z (DX), K1, Z14
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z (DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done43
+
+done43:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z10, K3, Z10
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind47
+	VCVTPS2PH $0x00, Z14, Y14
+	VMOVDQU16 Y14, K1, (SI)
+	JMP       done46
+
+kind47:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	VMOVDQU16 Y14, K1, (SI)
+	JMP       done46
+
+done46:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind52
+	VCVTPH2PS.Z 32(BX), K1, Z14
+	JMP         done51
+
+kind52:
+	VPMOVZXWD.Z 32(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done51
+
+done51:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal54
+	VDIVPS Z3, Z14, Z14
+	JMP    divided55
+
+reciprocal54:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided55:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind57
+	VCVTPH2PS.Z 32(DX), K1, Z14
+	JMP         done56
+
+kind57:
+	VPMOVZXWD.Z 32(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done56
+
+done56:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z7, K4, Z7
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z11, K3, Z11
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind60
+	VCVTPS2PH $0x00, Z14, Y14
+	VMOVDQU16 Y14, K1, 32(SI)
+	JMP       done59
+
+kind60:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	VMOVDQU16 Y14, K1, 32(SI)
+	JMP       done59
+
+done59:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind65
+	VCVTPH2PS.Z 64(BX), K1, Z14
+	JMP         done64
+
+kind65:
+	VPMOVZXWD.Z 64(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done64
+
+done64:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal67
+	VDIVPS Z3, Z14, Z14
+	JMP    divided68
+
+reciprocal67:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided68:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z 64(DX), K1, Z14
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z 64(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done69
+
+done69:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z8, K4, Z8
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z12, K3, Z12
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind73
+	VCVTPS2PH $0x00, Z14, Y14
+	VMOVDQU16 Y14, K1, 64(SI)
+	JMP       done72
+
+kind73:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	VMOVDQU16 Y14, K1, 64(SI)
+	JMP       done72
+
+done72:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind78
+	VCVTPH2PS.Z 96(BX), K1, Z14
+	JMP         done77
+
+kind78:
+	VPMOVZXWD.Z 96(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done77
+
+done77:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal80
+	VDIVPS Z3, Z14, Z3
+	JMP    divided81
+
+reciprocal80:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z3
+
+divided81:
+	VRNDSCALEPS $0x08, Z3, Z14
+	VMINPS      Z4, Z14, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z14, K2
+	VCMPPS      $0x0c, Z4, Z14, K3
+	VSUBPS      Z3, Z14, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind83
+	VCVTPH2PS.Z 96(DX), K1, Z3
+	JMP         done82
+
+kind83:
+	VPMOVZXWD.Z 96(DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done82
+
+done82:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z9, K4, Z9
+	KANDW     K1, K3, K3
+	VADDPS    Z3, Z13, K3, Z13
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind86
+	VCVTPS2PH $0x00, Z3, Y3
+	VMOVDQU16 Y3, K1, 96(SI)
+	JMP       done85
+
+kind86:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	VMOVDQU16 Y3, K1, 96(SI)
+	JMP       done85
+
+done85:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, 64(R9)
+	VMOVUPS Z8, 128(R9)
+	VMOVUPS Z9, 192(R9)
+	VMOVUPS Z10, (R10)
+	VMOVUPS Z11, 64(R10)
+	VMOVUPS Z12, 128(R10)
+	VMOVUPS Z13, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step90:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn6:
+turn94:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns96
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand9:
+strand97:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -1159,39 +2037,39 @@ strand9:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block7:
+block95:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near10
+	JEQ        near98
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near10:
+near98:
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind100
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done11
+	JMP       done99
 
-kind12:
+kind100:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done11
+	JMP       done99
 
-done11:
+done99:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal14
+	JNE    reciprocal102
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided15
+	JMP    divided103
 
-reciprocal14:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1199,7 +2077,7 @@ reciprocal14:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided15:
+divided103:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1213,21 +2091,21 @@ divided15:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind17
+	JNE         kind105
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done16
+	JMP         done104
 
-kind17:
+kind105:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done16
+	JMP       done104
 
-done16:
+done104:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1239,60 +2117,60 @@ done16:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind20
+	JNE       kind108
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around109
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored22
+	JMP       stored110
 
-around21:
+around109:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored22:
-	JMP done19
+stored110:
+	JMP done107
 
-kind20:
+kind108:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around112
 	VMOVDQU64 Z14, (SI)
-	JMP       stored25
+	JMP       stored113
 
-around24:
+around112:
 	VMOVNTDQ Z14, (SI)
 
-stored25:
-	JMP done19
+stored113:
+	JMP done107
 
-done19:
+done107:
 	CMPB      273(CX), $0x00
-	JNE       kind27
+	JNE       kind115
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done26
+	JMP       done114
 
-kind27:
+kind115:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done26
+	JMP       done114
 
-done26:
+done114:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal29
+	JNE    reciprocal117
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided30
+	JMP    divided118
 
-reciprocal29:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1300,7 +2178,7 @@ reciprocal29:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided30:
+divided118:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1314,21 +2192,21 @@ divided30:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind32
+	JNE         kind120
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done31
+	JMP         done119
 
-kind32:
+kind120:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done31
+	JMP       done119
 
-done31:
+done119:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1340,42 +2218,42 @@ done31:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind123
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around124
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored37
+	JMP       stored125
 
-around36:
+around124:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored37:
-	JMP done34
+stored125:
+	JMP done122
 
-kind35:
+kind123:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around127
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored40
+	JMP       stored128
 
-around39:
+around127:
 	VMOVNTDQ Z14, 64(SI)
 
-stored40:
-	JMP done34
+stored128:
+	JMP done122
 
-done34:
+done122:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block95
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1389,58 +2267,58 @@ done34:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand97
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn94
 
-turns8:
-some41:
+turns96:
+some129:
 	TESTQ      AX, AX
-	JLE        done42
+	JLE        done130
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near131
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near43:
+near131:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand44:
+strand132:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind46
+	JNE          kind134
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done45
+	JMP          done133
 
-kind46:
+kind134:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done45
+	JMP         done133
 
-done45:
+done133:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal48
+	JNE    reciprocal136
 	VDIVPS Z3, Z6, Z3
-	JMP    divided49
+	JMP    divided137
 
-reciprocal48:
+reciprocal136:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided49:
+divided137:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -1448,17 +2326,17 @@ divided49:
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind51
+	JNE         kind139
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done50
+	JMP         done138
 
-kind51:
+kind139:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done50
+	JMP         done138
 
-done50:
+done138:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -1471,18 +2349,18 @@ done50:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind142
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done53
+	JMP       done141
 
-kind54:
+kind142:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done53
+	JMP       done141
 
-done53:
+done141:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -1491,7 +2369,7 @@ done53:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand44
+	JNE  strand132
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -1504,11 +2382,11 @@ done53:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some41
+	JMP  some129
 
-done42:
+done130:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps91
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1519,9 +2397,9 @@ done42:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step90
 
-steps3:
+steps91:
 	VZEROUPPER
 	RET
 
@@ -1533,9 +2411,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide57
+	JNE          wide147
 	CMPQ         AX, $0x00000040
-	JLT          rest56
+	JLT          rest146
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -1545,53 +2423,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block58:
+block148:
 	CMPQ       AX, $0x00000040
-	JLT        blocks59
+	JLT        blocks149
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near60
+	JEQ        near150
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near60:
+near150:
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded151
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded61:
+loaded151:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded152
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded62:
+loaded152:
 	CMPB      273(CX), $0x00
-	JNE       kind64
+	JNE       kind154
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done63
+	JMP       done153
 
-kind64:
+kind154:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done63
+	JMP       done153
 
-done63:
+done153:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal66
+	JNE    reciprocal156
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided67
+	JMP    divided157
 
-reciprocal66:
+reciprocal156:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -1599,7 +2477,7 @@ reciprocal66:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided67:
+divided157:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -1617,21 +2495,21 @@ divided67:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind69
+	JNE         kind159
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done68
+	JMP         done158
 
-kind69:
+kind159:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done68
+	JMP       done158
 
-done68:
+done158:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -1643,72 +2521,72 @@ done68:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind72
+	JNE       kind162
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around163
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored74
+	JMP       stored164
 
-around73:
+around163:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored74:
-	JMP done71
+stored164:
+	JMP done161
 
-kind72:
+kind162:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around166
 	VMOVDQU64 Z15, (SI)
-	JMP       stored77
+	JMP       stored167
 
-around76:
+around166:
 	VMOVNTDQ Z15, (SI)
 
-stored77:
-	JMP done71
+stored167:
+	JMP done161
 
-done71:
+done161:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded168
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded78:
+loaded168:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded169
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded79:
+loaded169:
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind171
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done80
+	JMP       done170
 
-kind81:
+kind171:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done80
+	JMP       done170
 
-done80:
+done170:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal83
+	JNE    reciprocal173
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided84
+	JMP    divided174
 
-reciprocal83:
+reciprocal173:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -1716,7 +2594,7 @@ reciprocal83:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided84:
+divided174:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -1734,21 +2612,21 @@ divided84:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind86
+	JNE         kind176
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done85
+	JMP         done175
 
-kind86:
+kind176:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done85
+	JMP       done175
 
-done85:
+done175:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -1760,46 +2638,46 @@ done85:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind89
+	JNE       kind179
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around180
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored91
+	JMP       stored181
 
-around90:
+around180:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored91:
-	JMP done88
+stored181:
+	JMP done178
 
-kind89:
+kind179:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around93
+	JNE       around183
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored94
+	JMP       stored184
 
-around93:
+around183:
 	VMOVNTDQ Z15, 64(SI)
 
-stored94:
-	JMP done88
+stored184:
+	JMP done178
 
-done88:
+done178:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block58
+	JMP  block148
 
-blocks59:
+blocks149:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -1808,59 +2686,59 @@ blocks59:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest56
+	JMP     rest146
 
-wide57:
-block95:
+wide147:
+block185:
 	CMPQ       AX, $0x00000040
-	JLT        blocks96
+	JLT        blocks186
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near97
+	JEQ        near187
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near97:
+near187:
 	XORQ R11, R11
 
-group98:
+group188:
 	CMPB    72(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded189
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded99:
+loaded189:
 	CMPB    73(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded190
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded100:
+loaded190:
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind192
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
-	JMP       done101
+	JMP       done191
 
-kind102:
+kind192:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done101
+	JMP       done191
 
-done101:
+done191:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal104
+	JNE    reciprocal194
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided105
+	JMP    divided195
 
-reciprocal104:
+reciprocal194:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -1868,7 +2746,7 @@ reciprocal104:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided105:
+divided195:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -1886,21 +2764,21 @@ divided105:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind107
+	JNE         kind197
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
-	JMP         done106
+	JMP         done196
 
-kind107:
+kind197:
 	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done106
+	JMP       done196
 
-done106:
+done196:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -1924,95 +2802,95 @@ done106:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind110
+	JNE       kind200
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around111
+	JNE       around201
 	VMOVDQU64 Y7, (SI)(R11*2)
 	VMOVDQU64 Y8, 32(SI)(R11*2)
-	JMP       stored112
+	JMP       stored202
 
-around111:
+around201:
 	VMOVNTDQ Y7, (SI)(R11*2)
 	VMOVNTDQ Y8, 32(SI)(R11*2)
 
-stored112:
-	JMP done109
+stored202:
+	JMP done199
 
-kind110:
+kind200:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around114
+	JNE       around204
 	VMOVDQU64 Z7, (SI)(R11*2)
-	JMP       stored115
+	JMP       stored205
 
-around114:
+around204:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored115:
-	JMP done109
+stored205:
+	JMP done199
 
-done109:
+done199:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group98
+	JNE  group188
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay116
+	JEQ  stay206
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay116:
+stay206:
 	SUBQ $0x00000040, AX
-	JMP  block95
+	JMP  block185
 
-blocks96:
-rest56:
-some117:
+blocks186:
+rest146:
+some207:
 	TESTQ     AX, AX
-	JLE       done118
+	JLE       done208
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded119
+	JEQ       loaded209
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded119:
+loaded209:
 	CMPB      73(CX), $0x00
-	JEQ       loaded120
+	JEQ       loaded210
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded120:
+loaded210:
 	CMPB        273(CX), $0x00
-	JNE         kind122
+	JNE         kind212
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done121
+	JMP         done211
 
-kind122:
+kind212:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done121
+	JMP         done211
 
-done121:
+done211:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal124
+	JNE    reciprocal214
 	VDIVPS Z1, Z0, Z0
-	JMP    divided125
+	JMP    divided215
 
-reciprocal124:
+reciprocal214:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided125:
+divided215:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -2022,17 +2900,17 @@ divided125:
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind127
+	JNE         kind217
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done126
+	JMP         done216
 
-kind127:
+kind217:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done126
+	JMP         done216
 
-done126:
+done216:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -2045,18 +2923,18 @@ done126:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind220
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done129
+	JMP       done219
 
-kind130:
+kind220:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done129
+	JMP       done219
 
-done129:
+done219:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -2065,9 +2943,9 @@ done129:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some117
+	JMP  some207
 
-done118:
+done208:
 	VZEROUPPER
 	RET
 

@@ -163,7 +163,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R11
@@ -269,7 +269,7 @@ reciprocal31:
 	VMULPS       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -285,13 +285,13 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -301,24 +301,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand42:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block40:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -328,20 +328,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near43:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -355,7 +355,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -381,70 +381,70 @@ divided44:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around46
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand51:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided52:
+divided53:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -460,7 +460,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand51
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -471,21 +471,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some48
 
-done48:
+done49:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -494,9 +494,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -517,12 +517,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -532,36 +532,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded61:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -575,7 +575,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -601,57 +601,57 @@ divided61:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around64
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -665,9 +665,9 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -854,7 +854,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R11
@@ -960,7 +960,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -976,13 +976,13 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -992,24 +992,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand42:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block40:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1019,20 +1019,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near43:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1046,7 +1046,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1072,70 +1072,70 @@ divided44:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around46
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand51:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided53:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -1151,7 +1151,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand51
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1162,21 +1162,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some47
+	JMP         some48
 
-done48:
+done49:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1185,9 +1185,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -1208,12 +1208,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1223,36 +1223,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded59:
+loaded61:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1266,7 +1266,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1292,57 +1292,57 @@ divided61:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around64
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1356,9 +1356,9 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some64
+	JMP         some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1692,7 +1692,7 @@ done61:
 
 done50:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken66
 
 done8:
 	ADDQ 152(CX), R11
@@ -1807,7 +1807,7 @@ reciprocal56:
 	VMULPS       Z6, Z5, Z5
 	JMP          divided57
 
-taken64:
+taken66:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1823,13 +1823,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step67:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned69
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1839,39 +1839,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some70
 
-aligned67:
-turn69:
+aligned69:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns73
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand74:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	MOVQ         104(CX), R10
 
-block70:
+block72:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near75
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near75:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind77
 	VCVTPH2PS (BX), Z5
 	VCVTPH2PS 32(BX), Z6
 	VCVTPH2PS 64(BX), Z7
 	VCVTPH2PS 96(BX), Z8
-	JMP       done74
+	JMP       done76
 
-kind75:
+kind77:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z6
@@ -1884,18 +1884,18 @@ kind75:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done74
+	JMP       done76
 
-done74:
+done76:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal79
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided78
+	JMP    divided80
 
-reciprocal77:
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -1909,7 +1909,7 @@ reciprocal77:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided78:
+divided80:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
@@ -1927,14 +1927,14 @@ divided78:
 	VCMPPS      $0x12, Z2, Z7, K3, K3
 	VCMPPS      $0x12, Z2, Z8, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind80
+	JNE         kind82
 	VCVTPH2PS   (DX), Z5
 	VCVTPH2PS   32(DX), Z6
 	VCVTPH2PS   64(DX), Z7
 	VCVTPH2PS   96(DX), Z8
-	JMP         done79
+	JMP         done81
 
-kind80:
+kind82:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -1947,146 +1947,146 @@ kind80:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done79
+	JMP       done81
 
-done79:
+done81:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z6, K2, Z6
 	VMOVAPS.Z Z7, K3, Z7
 	VMOVAPS.Z Z8, K4, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind85
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around86
 	VMOVDQU64 Y5, (SI)
 	VMOVDQU64 Y6, 32(SI)
 	VMOVDQU64 Y7, 64(SI)
 	VMOVDQU64 Y8, 96(SI)
-	JMP       stored85
+	JMP       stored87
 
-around84:
+around86:
 	VMOVNTDQ Y5, (SI)
 	VMOVNTDQ Y6, 32(SI)
 	VMOVNTDQ Y7, 64(SI)
 	VMOVNTDQ Y8, 96(SI)
 
-stored85:
-	JMP done82
+stored87:
+	JMP done84
 
-kind83:
+kind85:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z6, Z0, Z5
 	VMOVDQA64 Z7, Z6
 	VPERMT2W  Z8, Z0, Z6
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around89
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z6, 64(SI)
-	JMP       stored88
+	JMP       stored90
 
-around87:
+around89:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z6, 64(SI)
 
-stored88:
-	JMP done82
+stored90:
+	JMP done84
 
-done82:
+done84:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn71
 
-turns71:
-some68:
-some89:
+turns73:
+some70:
+some91:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done92
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near93:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand94:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind96
 	VCVTPH2PS.Z  (BX), K1, Z5
-	JMP          done93
+	JMP          done95
 
-kind94:
+kind96:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done93
+	JMP         done95
 
-done93:
+done95:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal98
 	VDIVPS Z3, Z5, Z3
-	JMP    divided97
+	JMP    divided99
 
-reciprocal96:
+reciprocal98:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided97:
+divided99:
 	VRNDSCALEPS $0x08, Z3, Z3
 	VADDPS      Z4, Z3, Z3
 	VCMPPS      $0x1d, Z1, Z3, K2
 	VCMPPS      $0x12, Z2, Z3, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind101
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done98
+	JMP         done100
 
-kind99:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done98
+	JMP         done100
 
-done98:
+done100:
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind104
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done103
 
-kind102:
+kind104:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done103
 
-done101:
+done103:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2095,7 +2095,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand94
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2106,21 +2106,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some91
 
-done90:
+done92:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole108
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned69
 
-whole104:
+whole108:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps68
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2129,9 +2129,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step67
 
-steps66:
+steps68:
 	VZEROUPPER
 	RET
 
@@ -2152,43 +2152,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block110:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks111
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near112
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near112:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded113
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded109:
+loaded113:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded114
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded110:
+loaded114:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind116
 	VCVTPH2PS (BX), Z11
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done111
+	JMP       done115
 
-kind112:
+kind116:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -2201,18 +2201,18 @@ kind112:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done111
+	JMP       done115
 
-done111:
+done115:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal118
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided115
+	JMP    divided119
 
-reciprocal114:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -2226,7 +2226,7 @@ reciprocal114:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided115:
+divided119:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -2244,14 +2244,14 @@ divided115:
 	VCMPPS      $0x12, Z10, Z13, K3, K3
 	VCMPPS      $0x12, Z10, Z14, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind117
+	JNE         kind121
 	VCVTPH2PS   (DX), Z11
 	VCVTPH2PS   32(DX), Z12
 	VCVTPH2PS   64(DX), Z13
 	VCVTPH2PS   96(DX), Z14
-	JMP         done116
+	JMP         done120
 
-kind117:
+kind121:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -2264,142 +2264,142 @@ kind117:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done116
+	JMP       done120
 
-done116:
+done120:
 	VMOVAPS.Z Z11, K1, Z11
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind124
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around125
 	VMOVDQU64 Y11, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored122
+	JMP       stored126
 
-around121:
+around125:
 	VMOVNTDQ Y11, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored122:
-	JMP done119
+stored126:
+	JMP done123
 
-kind120:
+kind124:
 	VMOVDQA64 Z11, Z11
 	VPERMT2W  Z12, Z0, Z11
 	VMOVDQA64 Z13, Z12
 	VPERMT2W  Z14, Z0, Z12
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around128
 	VMOVDQU64 Z11, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored125
+	JMP       stored129
 
-around124:
+around128:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored125:
-	JMP done119
+stored129:
+	JMP done123
 
-done119:
+done123:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block110
 
-blocks107:
-some126:
+blocks111:
+some130:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done131
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded132
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded128:
+loaded132:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded133
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded129:
+loaded133:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind135
 	VCVTPH2PS.Z (BX), K1, Z11
-	JMP         done130
+	JMP         done134
 
-kind131:
+kind135:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done130
+	JMP         done134
 
-done130:
+done134:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal137
 	VDIVPS Z1, Z11, Z11
-	JMP    divided134
+	JMP    divided138
 
-reciprocal133:
+reciprocal137:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided134:
+divided138:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
 	VCMPPS      $0x12, Z10, Z11, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind140
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done135
+	JMP         done139
 
-kind136:
+kind140:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done135
+	JMP         done139
 
-done135:
+done139:
 	VMOVAPS.Z Z11, K2, Z11
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind143
 	VCVTPS2PH $0x00, Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done138
+	JMP       done142
 
-kind139:
+kind143:
 	VPSRLD    $0x10, Z11, Z11
 	VPMOVDW   Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done138
+	JMP       done142
 
-done138:
+done142:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some130
 
-done127:
+done131:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

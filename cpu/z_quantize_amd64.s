@@ -128,7 +128,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken23
 
 done9:
 	ADDQ 152(CX), R10
@@ -184,7 +184,7 @@ some20:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked21
 
-taken22:
+taken23:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -204,34 +204,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run25:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head29
 
-whole25:
+whole26:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest31
 
-next29:
+next30:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some32
 
-asked32:
+asked33:
 	VMOVUPS (DX)(R12*4), Z6
 	VMOVUPS 64(DX)(R12*4), Z7
 	VMOVUPS 128(DX)(R12*4), Z8
 	VMOVUPS 192(DX)(R12*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal34
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
 
-divided34:
+divided35:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -263,37 +263,37 @@ divided34:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around36
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored36:
+stored37:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next30
 
-rest30:
+rest31:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail37
+	JNE  tail38
 
-some26:
-some38:
+some27:
+some39:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done40
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some41
 
-asked41:
+asked42:
 	VMOVUPS.Z (DX)(R12*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal43
 	VDIVPS    Z4, Z6, Z6
 
-divided43:
+divided44:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -303,45 +303,45 @@ divided43:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some39
 
-done39:
+done40:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken46
 
-done27:
+done28:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run25
 	VZEROUPPER
 	RET
 
-head28:
+head29:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole26
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some27
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some27
 
-some31:
+some32:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked32
+	JMP        asked33
 
-reciprocal33:
+reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -354,58 +354,58 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided35
 
-around35:
+around36:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored37
 
-tail37:
+tail38:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done28
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some27
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some27
 
-some40:
+some41:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked41
+	JMP        asked42
 
-reciprocal42:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided43
+	JMP          divided44
 
-taken44:
+taken46:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done28
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole26
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole25
+	JMP       whole26
 
 other2:
-step45:
+step47:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned49
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -415,19 +415,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some50
 
-aligned47:
+aligned49:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide51
 
-turn50:
+turn52:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns54
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand55:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -438,16 +438,16 @@ strand53:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block51:
+block53:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near56
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near54:
+near56:
 	VMOVUPS     (DX), Z9
 	VMOVUPS     64(DX), Z10
 	VMOVUPS     128(DX), Z11
@@ -480,64 +480,64 @@ near54:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around57
 	VMOVDQU64   Z9, (BX)
-	JMP         stored56
+	JMP         stored58
 
-around55:
+around57:
 	VMOVNTDQ Z9, (BX)
 
-stored56:
+stored58:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block53
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand55
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn52
 
-turns52:
-divide49:
-turn57:
+turns54:
+divide51:
+turn59:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns61
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand62:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block58:
+block60:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near63
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near61:
+near63:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z7
 	VMOVUPS 128(DX), Z8
 	VMOVUPS 192(DX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal64
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
-	JMP     divided63
+	JMP     divided65
 
-reciprocal62:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -551,7 +551,7 @@ reciprocal62:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided63:
+divided65:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -583,60 +583,60 @@ divided63:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around66
 	VMOVDQU64     Z6, (BX)
-	JMP           stored65
+	JMP           stored67
 
-around64:
+around66:
 	VMOVNTDQ Z6, (BX)
 
-stored65:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block60
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand62
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn59
 
-turns59:
-some48:
-some66:
+turns61:
+some50:
+some68:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done69
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near70:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand71:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal72
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided71
+	JMP          divided73
 
-reciprocal70:
+reciprocal72:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided71:
+divided73:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -650,7 +650,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand71
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -658,29 +658,29 @@ divided71:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some68
 
-done67:
+done69:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole75
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned49
 
-whole72:
+whole75:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps48
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step47
 
-steps46:
+steps48:
 	VZEROUPPER
 	RET
 
@@ -700,25 +700,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide74
+	JLT          divide77
 	CMPB         72(CX), $0x00
-	JNE          divide74
+	JNE          divide77
 	CMPB         73(CX), $0x00
-	JNE          divide74
+	JNE          divide77
 	CMPB         75(CX), $0x00
-	JNE          divide74
+	JNE          divide77
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide74
+	JHI          divide77
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide74
+	JHI          divide77
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide74
+	JHI          divide77
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -729,7 +729,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide74
+	JNE          divide77
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -741,18 +741,18 @@ row:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block75:
+block78:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks79
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near80
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near77:
+near80:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -785,64 +785,64 @@ near77:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around81
 	VMOVDQU64   Z17, (BX)
-	JMP         stored79
+	JMP         stored82
 
-around78:
+around81:
 	VMOVNTDQ Z17, (BX)
 
-stored79:
+stored82:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block78
 
-blocks76:
-divide74:
-block80:
+blocks79:
+divide77:
+block83:
 	CMPQ       AX, $0x00000040
-	JLT        blocks81
+	JLT        blocks84
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near82
+	JEQ        near85
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near82:
+near85:
 	CMPB    72(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded86
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded83:
+loaded86:
 	CMPB    73(CX), $0x00
-	JEQ     loaded84
+	JEQ     loaded87
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded84:
+loaded87:
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal85
+	JNE     reciprocal88
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	JMP     divided86
+	JMP     divided89
 
-reciprocal85:
+reciprocal88:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -856,7 +856,7 @@ reciprocal85:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided86:
+divided89:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -888,50 +888,50 @@ divided86:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around87
+	JNE           around90
 	VMOVDQU64     Z12, (BX)
-	JMP           stored88
+	JMP           stored91
 
-around87:
+around90:
 	VMOVNTDQ Z12, (BX)
 
-stored88:
+stored91:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block80
+	JMP  block83
 
-blocks81:
-some89:
+blocks84:
+some92:
 	TESTQ     AX, AX
-	JLE       done90
+	JLE       done93
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded91
+	JEQ       loaded94
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded91:
+loaded94:
 	CMPB      73(CX), $0x00
-	JEQ       loaded92
+	JEQ       loaded95
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded92:
+loaded95:
 	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal93
+	JNE       reciprocal96
 	VDIVPS    Z2, Z12, Z12
-	JMP       divided94
+	JMP       divided97
 
-reciprocal93:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided94:
+divided97:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -944,9 +944,9 @@ divided94:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some89
+	JMP           some92
 
-done90:
+done93:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1129,7 +1129,7 @@ divided24:
 
 done20:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken26
 
 done8:
 	ADDQ 152(CX), R10
@@ -1207,7 +1207,7 @@ reciprocal23:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided24
 
-taken25:
+taken26:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1223,12 +1223,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step27:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned29
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1238,43 +1238,43 @@ step26:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some29
+	JMP     some30
 
-aligned28:
-turn30:
+aligned29:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns33
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand33:
+strand34:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block31:
+block32:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near35
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near34:
+near35:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal36
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided36
+	JMP     divided37
 
-reciprocal35:
+reciprocal36:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1288,7 +1288,7 @@ reciprocal35:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided36:
+divided37:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1318,62 +1318,62 @@ divided36:
 	VPMOVDB       Z4, X4
 	VPMOVDB       Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around38
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored38
+	JMP           stored39
 
-around37:
+around38:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, R9
-	JNE  block31
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand33
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn31
 
-turns32:
-some29:
-some39:
+turns33:
+some30:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal44
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided44
+	JMP          divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided44:
+divided45:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1387,7 +1387,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand43
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1395,29 +1395,29 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some39
+	JMP           some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole47
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned29
 
-whole45:
+whole47:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step27
 
-steps27:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -1437,47 +1437,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block49:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded52
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded53
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded51:
+loaded53:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal54
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided53
+	JMP     divided55
 
-reciprocal52:
+reciprocal54:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1491,7 +1491,7 @@ reciprocal52:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided53:
+divided55:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1521,52 +1521,52 @@ divided53:
 	VPMOVDB       Z10, X10
 	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around56
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored55
+	JMP           stored57
 
-around54:
+around56:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored55:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block49
 
-blocks48:
-some56:
+blocks50:
+some58:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done59
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded60
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded58:
+loaded60:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded61
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded59:
+loaded61:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal62
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided61
+	JMP       divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided61:
+divided63:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1579,9 +1579,9 @@ divided61:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some56
+	JMP           some58
 
-done57:
+done59:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1727,7 +1727,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken23
 
 done9:
 	ADDQ 152(CX), R10
@@ -1781,7 +1781,7 @@ some20:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked21
 
-taken22:
+taken23:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1801,34 +1801,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run25:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head29
 
-whole25:
+whole26:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest31
 
-next29:
+next30:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some32
 
-asked32:
+asked33:
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
 	VCVTPH2PS 64(DX)(R12*2), Z8
 	VCVTPH2PS 96(DX)(R12*2), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal34
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
 
-divided34:
+divided35:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -1860,37 +1860,37 @@ divided34:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around36
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored36:
+stored37:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next30
 
-rest30:
+rest31:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail37
+	JNE  tail38
 
-some26:
-some38:
+some27:
+some39:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done40
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some41
 
-asked41:
+asked42:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
 	CMPB        75(CX), $0x00
-	JNE         reciprocal42
+	JNE         reciprocal43
 	VDIVPS      Z4, Z6, Z6
 
-divided43:
+divided44:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -1900,43 +1900,43 @@ divided43:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some39
 
-done39:
+done40:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken46
 
-done27:
+done28:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run25
 	VZEROUPPER
 	RET
 
-head28:
+head29:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole26
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some27
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some27
 
-some31:
+some32:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked32
+	JMP        asked33
 
-reciprocal33:
+reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -1949,58 +1949,58 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided35
 
-around35:
+around36:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored37
 
-tail37:
+tail38:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done28
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some27
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some27
 
-some40:
+some41:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
+	JMP        asked42
 
-reciprocal42:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided43
+	JMP          divided44
 
-taken44:
+taken46:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done28
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole26
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole25
+	JMP       whole26
 
 other2:
-step45:
+step47:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned49
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2010,19 +2010,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some50
 
-aligned47:
+aligned49:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide51
 
-turn50:
+turn52:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns54
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand55:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -2033,14 +2033,14 @@ strand53:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block51:
+block53:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near56
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near54:
+near56:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -2073,62 +2073,62 @@ near54:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around57
 	VMOVDQU64   Z9, (BX)
-	JMP         stored56
+	JMP         stored58
 
-around55:
+around57:
 	VMOVNTDQ Z9, (BX)
 
-stored56:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block53
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand55
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn52
 
-turns52:
-divide49:
-turn57:
+turns54:
+divide51:
+turn59:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns61
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand62:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block58:
+block60:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near63
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near61:
+near63:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal64
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided63
+	JMP       divided65
 
-reciprocal62:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -2142,7 +2142,7 @@ reciprocal62:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided63:
+divided65:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2174,60 +2174,60 @@ divided63:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around66
 	VMOVDQU64     Z6, (BX)
-	JMP           stored65
+	JMP           stored67
 
-around64:
+around66:
 	VMOVNTDQ Z6, (BX)
 
-stored65:
+stored67:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block60
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand62
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn59
 
-turns59:
-some48:
-some66:
+turns61:
+some50:
+some68:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done69
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near70:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand71:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal72
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided71
+	JMP          divided73
 
-reciprocal70:
+reciprocal72:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided71:
+divided73:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -2241,7 +2241,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand71
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2249,29 +2249,29 @@ divided71:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some68
 
-done67:
+done69:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole75
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned49
 
-whole72:
+whole75:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps48
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step47
 
-steps46:
+steps48:
 	VZEROUPPER
 	RET
 
@@ -2292,19 +2292,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none74
+	JEQ   none77
 	LEAQ  16640(R8), R9
 
-block75:
+block78:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks79
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near77
+	JEQ        near80
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near77:
+near80:
 	VCVTPH2PS   (DX), Z12
 	VCVTPH2PS   32(DX), Z13
 	VCVTPH2PS   64(DX), Z14
@@ -2345,14 +2345,14 @@ near77:
 	VPERMD      Z12, Z1, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around81
 	VMOVDQU64   Z12, (BX)
-	JMP         stored79
+	JMP         stored82
 
-around78:
+around81:
 	VMOVNTDQ Z12, (BX)
 
-stored79:
+stored82:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2360,30 +2360,30 @@ stored79:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block78
 
-blocks76:
-none74:
+blocks79:
+none77:
 	CMPQ         AX, $0x00000200
-	JLT          divide80
+	JLT          divide83
 	CMPB         72(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	CMPB         73(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	CMPB         75(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide80
+	JHI          divide83
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide83
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide83
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -2394,7 +2394,7 @@ none74:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide80
+	JNE          divide83
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -2406,16 +2406,16 @@ none74:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block81:
+block84:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks85
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near86
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near86:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -2448,62 +2448,62 @@ near83:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around84
+	JNE         around87
 	VMOVDQU64   Z17, (BX)
-	JMP         stored85
+	JMP         stored88
 
-around84:
+around87:
 	VMOVNTDQ Z17, (BX)
 
-stored85:
+stored88:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block84
 
-blocks82:
-divide80:
-block86:
+blocks85:
+divide83:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks87
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near88
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near88:
+near91:
 	CMPB    72(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded92
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded89:
+loaded92:
 	CMPB    73(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded93
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded90:
+loaded93:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal91
+	JNE       reciprocal94
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided92
+	JMP       divided95
 
-reciprocal91:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2517,7 +2517,7 @@ reciprocal91:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided92:
+divided95:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2549,50 +2549,50 @@ divided92:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around96
 	VMOVDQU64     Z12, (BX)
-	JMP           stored94
+	JMP           stored97
 
-around93:
+around96:
 	VMOVNTDQ Z12, (BX)
 
-stored94:
+stored97:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block86
+	JMP  block89
 
-blocks87:
-some95:
+blocks90:
+some98:
 	TESTQ     AX, AX
-	JLE       done96
+	JLE       done99
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded97
+	JEQ       loaded100
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded97:
+loaded100:
 	CMPB      73(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded101
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded98:
+loaded101:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal99
+	JNE         reciprocal102
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided100
+	JMP         divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -2605,9 +2605,9 @@ divided100:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some95
+	JMP           some98
 
-done96:
+done99:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2755,7 +2755,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken23
 
 done9:
 	ADDQ 152(CX), R10
@@ -2809,7 +2809,7 @@ some20:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked21
 
-taken22:
+taken23:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2829,22 +2829,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run25:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head29
 
-whole25:
+whole26:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest31
 
-next29:
+next30:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some32
 
-asked32:
+asked33:
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VPMOVZXWD 32(DX)(R12*2), Z7
@@ -2854,13 +2854,13 @@ asked32:
 	VPMOVZXWD 96(DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal34
 	VDIVPS    Z0, Z3, Z3
 	VDIVPS    Z0, Z7, Z7
 	VDIVPS    Z0, Z8, Z8
 	VDIVPS    Z0, Z9, Z9
 
-divided34:
+divided35:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2892,38 +2892,38 @@ divided34:
 	VPACKUSWB     Z7, Z3, Z3
 	VPERMD        Z3, Z4, Z3
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around36
 	VMOVDQU64     Z3, (BX)(R12*1)
 
-stored36:
+stored37:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next30
 
-rest30:
+rest31:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail37
+	JNE  tail38
 
-some26:
-some38:
+some27:
+some39:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done40
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some41
 
-asked41:
+asked42:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	CMPB        75(CX), $0x00
-	JNE         reciprocal42
+	JNE         reciprocal43
 	VDIVPS      Z0, Z3, Z3
 
-divided43:
+divided44:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z1, Z3, Z3
@@ -2933,43 +2933,43 @@ divided43:
 	VPMOVDB       Z3, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some39
 
-done39:
+done40:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken46
 
-done27:
+done28:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run25
 	VZEROUPPER
 	RET
 
-head28:
+head29:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole26
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some27
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some27
 
-some31:
+some32:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked32
+	JMP        asked33
 
-reciprocal33:
+reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z3, Z3
@@ -2982,58 +2982,58 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided35
 
-around35:
+around36:
 	VMOVNTDQ Z3, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored37
 
-tail37:
+tail38:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done28
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some27
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some27
 
-some40:
+some41:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
+	JMP        asked42
 
-reciprocal42:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z3, Z3
-	JMP          divided43
+	JMP          divided44
 
-taken44:
+taken46:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done28
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole26
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z3
 	VMOVNTDQ  Z3, -64(R11)
-	JMP       whole25
+	JMP       whole26
 
 other2:
-step45:
+step47:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned49
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3043,19 +3043,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some50
 
-aligned47:
+aligned49:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide51
 
-turn50:
+turn52:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns54
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand55:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -3066,14 +3066,14 @@ strand53:
 	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
-block51:
+block53:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near56
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near54:
+near56:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -3110,49 +3110,49 @@ near54:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around57
 	VMOVDQU64   Z12, (BX)
-	JMP         stored56
+	JMP         stored58
 
-around55:
+around57:
 	VMOVNTDQ Z12, (BX)
 
-stored56:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block53
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand55
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn52
 
-turns52:
-divide49:
-turn57:
+turns54:
+divide51:
+turn59:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns61
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand62:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block58:
+block60:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near63
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near61:
+near63:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -3162,14 +3162,14 @@ near61:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal64
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided63
+	JMP       divided65
 
-reciprocal62:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -3183,7 +3183,7 @@ reciprocal62:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided63:
+divided65:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -3215,61 +3215,61 @@ divided63:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around66
 	VMOVDQU64     Z9, (BX)
-	JMP           stored65
+	JMP           stored67
 
-around64:
+around66:
 	VMOVNTDQ Z9, (BX)
 
-stored65:
+stored67:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block60
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand62
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn59
 
-turns59:
-some48:
-some66:
+turns61:
+some50:
+some68:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done69
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near70:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand71:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal72
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided71
+	JMP          divided73
 
-reciprocal70:
+reciprocal72:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided71:
+divided73:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -3283,7 +3283,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand71
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3291,29 +3291,29 @@ divided71:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some68
 
-done67:
+done69:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole75
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned49
 
-whole72:
+whole75:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps48
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step47
 
-steps46:
+steps48:
 	VZEROUPPER
 	RET
 
@@ -3334,19 +3334,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none74
+	JEQ   none77
 	LEAQ  16640(R8), R9
 
-block75:
+block78:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks79
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near77
+	JEQ        near80
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near77:
+near80:
 	VPMOVZXWD   (DX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   32(DX), Z13
@@ -3391,14 +3391,14 @@ near77:
 	VPERMD      Z12, Z4, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around81
 	VMOVDQU64   Z12, (BX)
-	JMP         stored79
+	JMP         stored82
 
-around78:
+around81:
 	VMOVNTDQ Z12, (BX)
 
-stored79:
+stored82:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -3406,30 +3406,30 @@ stored79:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block78
 
-blocks76:
-none74:
+blocks79:
+none77:
 	CMPQ         AX, $0x00000200
-	JLT          divide80
+	JLT          divide83
 	CMPB         72(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	CMPB         73(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	CMPB         75(CX), $0x00
-	JNE          divide80
+	JNE          divide83
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide80
+	JHI          divide83
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide83
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide83
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -3440,7 +3440,7 @@ none74:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide80
+	JNE          divide83
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -3452,16 +3452,16 @@ none74:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block81:
+block84:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks85
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near86
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near86:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -3498,49 +3498,49 @@ near83:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around84
+	JNE         around87
 	VMOVDQU64   Z17, (BX)
-	JMP         stored85
+	JMP         stored88
 
-around84:
+around87:
 	VMOVNTDQ Z17, (BX)
 
-stored85:
+stored88:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block84
 
-blocks82:
-divide80:
-block86:
+blocks85:
+divide83:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks87
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near88
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near88:
+near91:
 	CMPB    72(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded92
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded89:
+loaded92:
 	CMPB    73(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded93
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded90:
+loaded93:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -3550,14 +3550,14 @@ loaded90:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal91
+	JNE       reciprocal94
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided92
+	JMP       divided95
 
-reciprocal91:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -3571,7 +3571,7 @@ reciprocal91:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided92:
+divided95:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -3603,51 +3603,51 @@ divided92:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around96
 	VMOVDQU64     Z12, (BX)
-	JMP           stored94
+	JMP           stored97
 
-around93:
+around96:
 	VMOVNTDQ Z12, (BX)
 
-stored94:
+stored97:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block86
+	JMP  block89
 
-blocks87:
-some95:
+blocks90:
+some98:
 	TESTQ     AX, AX
-	JLE       done96
+	JLE       done99
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded97
+	JEQ       loaded100
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded97:
+loaded100:
 	CMPB      73(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded101
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded98:
+loaded101:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal99
+	JNE         reciprocal102
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided100
+	JMP         divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -3660,9 +3660,9 @@ divided100:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some95
+	JMP           some98
 
-done96:
+done99:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3903,7 +3903,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -3970,7 +3970,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3990,34 +3990,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	VMOVUPS 128(DX)(R12*4), Z7
 	VMOVUPS 192(DX)(R12*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal40
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4047,34 +4047,34 @@ divided40:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal48
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -4090,35 +4090,35 @@ divided48:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored50:
+stored51:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VMOVUPS.Z (DX)(R12*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Z3, Z5, Z5
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4128,45 +4128,45 @@ divided57:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4179,78 +4179,78 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4260,19 +4260,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4281,16 +4281,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near70:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -4332,66 +4332,66 @@ near68:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored70:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near77:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal78
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided77
+	JMP     divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4405,7 +4405,7 @@ reciprocal76:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4435,62 +4435,62 @@ divided77:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored79:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4504,7 +4504,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4512,29 +4512,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -4554,25 +4554,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide91
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4583,7 +4583,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide91
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4593,18 +4593,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near94:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -4646,66 +4646,66 @@ near91:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around95
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored93
+	JMP           stored96
 
-around92:
+around95:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored93:
+stored96:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-divide88:
-block94:
+blocks93:
+divide91:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near99:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded100
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded97:
+loaded100:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded101
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded98:
+loaded101:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal102
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided100
+	JMP     divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -4719,7 +4719,7 @@ reciprocal99:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4749,52 +4749,52 @@ divided100:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around104
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored102
+	JMP           stored105
 
-around101:
+around104:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored102:
+stored105:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block97
 
-blocks95:
-some103:
+blocks98:
+some106:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done107
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded108
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded105:
+loaded108:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded109
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded106:
+loaded109:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal110
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided108
+	JMP       divided111
 
-reciprocal107:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided108:
+divided111:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -4807,9 +4807,9 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some106
 
-done104:
+done107:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5031,7 +5031,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -5099,7 +5099,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5119,34 +5119,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal40
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5181,34 +5181,34 @@ divided40:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Z8, (BX)(R12*4)
 	VMOVDQU64     Z9, 64(BX)(R12*4)
 	VMOVDQU64     Z10, 128(BX)(R12*4)
 	VMOVDQU64     Z11, 192(BX)(R12*4)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000010
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal48
 	VDIVPS  Z2, Z4, Z4
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -5219,35 +5219,35 @@ divided48:
 	VCMPPS        $0x1d, Z6, Z4, K1
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Z5, (BX)(R12*4)
 
-stored50:
+stored51:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Z2, Z4, Z4
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -5260,45 +5260,45 @@ divided57:
 	VMOVDQU32     Z5, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5311,76 +5311,76 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Z8, (BX)(R12*4)
 	VMOVNTDQ Z9, 64(BX)(R12*4)
 	VMOVNTDQ Z10, 128(BX)(R12*4)
 	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5390,19 +5390,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -5411,16 +5411,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near70:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -5467,70 +5467,70 @@ near68:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored70:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near77:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal78
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5544,7 +5544,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5579,66 +5579,66 @@ divided77:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored79:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5655,7 +5655,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5663,29 +5663,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -5705,25 +5705,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide91
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5734,7 +5734,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide91
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5744,18 +5744,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near94:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -5802,70 +5802,70 @@ near91:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around95
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored93
+	JMP           stored96
 
-around92:
+around95:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored93:
+stored96:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-divide88:
-block94:
+blocks93:
+divide91:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near99:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded100
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded100:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded101
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded101:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal102
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5879,7 +5879,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5914,56 +5914,56 @@ divided100:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around104
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored102
+	JMP           stored105
 
-around101:
+around104:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored102:
+stored105:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block97
 
-blocks95:
-some103:
+blocks98:
+some106:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done107
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded108
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded108:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded109
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded109:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal110
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided111
 
-reciprocal107:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided111:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -5979,9 +5979,9 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some106
 
-done104:
+done107:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6146,7 +6146,7 @@ divided24:
 
 done20:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken26
 
 done8:
 	ADDQ 152(CX), R10
@@ -6223,7 +6223,7 @@ reciprocal23:
 	VMULPD       Z6, Z5, Z5
 	JMP          divided24
 
-taken25:
+taken26:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6239,12 +6239,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step27:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned29
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6254,43 +6254,43 @@ step26:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some29
+	JMP     some30
 
-aligned28:
-turn30:
+aligned29:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns33
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand33:
+strand34:
 	VBROADCASTSD (R11), Z3
 	VBROADCASTSD 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block31:
+block32:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near35
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near34:
+near35:
 	VMOVUPD (DX), Z5
 	VMOVUPD 64(DX), Z6
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal36
 	VDIVPD  Z3, Z5, Z5
 	VDIVPD  Z3, Z6, Z6
 	VDIVPD  Z3, Z7, Z7
 	VDIVPD  Z3, Z8, Z8
-	JMP     divided36
+	JMP     divided37
 
-reciprocal35:
+reciprocal36:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z5, Z5
@@ -6304,7 +6304,7 @@ reciprocal35:
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z8, Z8
 
-divided36:
+divided37:
 	VCMPPD        $0x07, Z5, Z5, K1
 	VCMPPD        $0x07, Z6, Z6, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -6334,60 +6334,60 @@ divided36:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around38
 	VMOVDQU64     Z5, (BX)
-	JMP           stored38
+	JMP           stored39
 
-around37:
+around38:
 	VMOVNTDQ Z5, (BX)
 
-stored38:
+stored39:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000020, R9
-	JNE  block31
+	JNE  block32
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand33
+	JNE  strand34
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn31
 
-turns32:
-some29:
-some39:
+turns33:
+some30:
+some40:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done41
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near42
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near42:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand43:
 	VBROADCASTSD (R10), Z3
 	VBROADCASTSD 1024(R10), Z4
 	VMOVUPD.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal44
 	VDIVPD       Z3, Z5, Z3
-	JMP          divided44
+	JMP          divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z3, Z6, Z6
 	VMULPD       Z6, Z5, Z3
 
-divided44:
+divided45:
 	VCMPPD        $0x07, Z3, Z3, K2
 	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
 	VADDPD        Z4, Z3, Z3
@@ -6401,7 +6401,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand43
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6409,29 +6409,29 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000008, AX
-	JMP           some39
+	JMP           some40
 
-done40:
+done41:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole47
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned29
 
-whole45:
+whole47:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step27
 
-steps27:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -6451,47 +6451,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block49:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks50
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded52
 	VMOVUPD (SI), Z1
 	VMOVUPD 64(SI), Z2
 	VMOVUPD 128(SI), Z3
 	VMOVUPD 192(SI), Z4
 
-loaded50:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded53
 	VMOVUPD (DI), Z5
 	VMOVUPD 64(DI), Z6
 	VMOVUPD 128(DI), Z7
 	VMOVUPD 192(DI), Z8
 
-loaded51:
+loaded53:
 	VMOVUPD (DX), Z11
 	VMOVUPD 64(DX), Z12
 	VMOVUPD 128(DX), Z13
 	VMOVUPD 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal54
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
 	VDIVPD  Z4, Z14, Z14
-	JMP     divided53
+	JMP     divided55
 
-reciprocal52:
+reciprocal54:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
 	VDIVPD       Z1, Z15, Z15
 	VMULPD       Z15, Z11, Z11
@@ -6505,7 +6505,7 @@ reciprocal52:
 	VDIVPD       Z4, Z15, Z15
 	VMULPD       Z15, Z14, Z14
 
-divided53:
+divided55:
 	VCMPPD        $0x07, Z11, Z11, K1
 	VCMPPD        $0x07, Z12, Z12, K2
 	VCMPPD        $0x07, Z13, Z13, K3
@@ -6535,50 +6535,50 @@ divided53:
 	VMOVDQA64     Z11, Z11
 	VPERMT2W      Z12, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around56
 	VMOVDQU64     Z11, (BX)
-	JMP           stored55
+	JMP           stored57
 
-around54:
+around56:
 	VMOVNTDQ Z11, (BX)
 
-stored55:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block49
 
-blocks48:
-some56:
+blocks50:
+some58:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done59
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded60
 	VMOVUPD.Z (SI), K1, Z1
 
-loaded58:
+loaded60:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded61
 	VMOVUPD.Z (DI), K1, Z5
 
-loaded59:
+loaded61:
 	VMOVUPD.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal62
 	VDIVPD    Z1, Z11, Z11
-	JMP       divided61
+	JMP       divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
 	VDIVPD       Z1, Z12, Z12
 	VMULPD       Z12, Z11, Z11
 
-divided61:
+divided63:
 	VCMPPD        $0x07, Z11, Z11, K2
 	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
 	VADDPD        Z5, Z11, Z11
@@ -6591,9 +6591,9 @@ divided61:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some56
+	JMP           some58
 
-done57:
+done59:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6775,7 +6775,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R10
@@ -6872,7 +6872,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6888,12 +6888,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6903,43 +6903,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand42:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block40:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near43:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -6953,7 +6953,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -6981,62 +6981,62 @@ divided44:
 	VCVTPD2DQ     Z7, Y5
 	VINSERTI64X4  $0x01, Y5, Z9, Z5
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around46
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
-	JMP           stored46
+	JMP           stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand51:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided53:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -7050,7 +7050,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand51
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7058,29 +7058,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some48
 
-done48:
+done49:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -7100,47 +7100,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded61:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -7154,7 +7154,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -7182,52 +7182,52 @@ divided61:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around64
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored63
+	JMP           stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -7240,9 +7240,9 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7474,7 +7474,7 @@ done34:
 
 done31:
 	CMPB 275(CX), $0x00
-	JNE  taken37
+	JNE  taken38
 
 done9:
 	ADDQ 152(CX), R10
@@ -7538,7 +7538,7 @@ some32:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked33
 
-taken37:
+taken38:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7558,31 +7558,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run39:
+run40:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head43
+	JNE          head44
 
-whole40:
+whole41:
 	CMPQ R12, DI
-	JGT  rest45
+	JGT  rest46
 
-next44:
+next45:
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some47
 
-asked47:
+asked48:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind50
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
 	VCVTPH2PS 64(DX)(R12*2), Z7
 	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done48
+	JMP       done49
 
-kind49:
+kind50:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
@@ -7595,17 +7595,17 @@ kind49:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done48
+	JMP       done49
 
-done48:
+done49:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
+	JNE    reciprocal52
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
 
-divided52:
+divided53:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -7635,48 +7635,48 @@ divided52:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around54
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored54:
+stored55:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next44
+	JLE  next45
 
-rest45:
+rest46:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line55:
+line56:
 	CMPQ  R11, $0x00000020
-	JLT   lines56
+	JLT   lines57
 	TESTQ R9, R9
-	JNE   some57
+	JNE   some58
 
-asked58:
+asked59:
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind61
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
-	JMP       done59
+	JMP       done60
 
-kind60:
+kind61:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
-	JMP       done59
+	JMP       done60
 
-done59:
+done60:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
+	JNE    reciprocal63
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 
-divided63:
+divided64:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -7692,46 +7692,46 @@ divided63:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around65
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored65:
+stored66:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line55
+	JMP  line56
 
-lines56:
+lines57:
 	CMPB 275(CX), $0x00
-	JNE  tail66
+	JNE  tail67
 
-some41:
-some67:
+some42:
+some68:
 	TESTQ R11, R11
-	JLE   done68
+	JLE   done69
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some69
+	JNE   some70
 
-asked70:
+asked71:
 	CMPB        273(CX), $0x00
-	JNE         kind72
+	JNE         kind73
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done71
+	JMP         done72
 
-kind72:
+kind73:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done71
+	JMP         done72
 
-done71:
+done72:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
+	JNE    reciprocal75
 	VDIVPS Z3, Z5, Z5
 
-divided75:
+divided76:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -7741,43 +7741,43 @@ divided75:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some67
+	JMP           some68
 
-done68:
+done69:
 	CMPB 275(CX), $0x00
-	JNE  taken76
+	JNE  taken78
 
-done42:
+done43:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run39
+	JNE  run40
 	VZEROUPPER
 	RET
 
-head43:
+head44:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole40
+	JEQ  whole41
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some41
+	JEQ  some42
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some41
+	JMP  some42
 
-some46:
+some47:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+	JMP        asked48
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -7790,77 +7790,77 @@ reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided52
+	JMP          divided53
 
-around53:
+around54:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored54
+	JMP      stored55
 
-some57:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+	JMP        asked59
 
-reciprocal62:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided63
+	JMP          divided64
 
-around64:
+around65:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored65
+	JMP      stored66
 
-tail66:
+tail67:
 	TESTQ R11, R11
-	JEQ   done42
+	JEQ   done43
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
+	JEQ   some42
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some41
+	JMP   some42
 
-some69:
+some70:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
+	JMP        asked71
 
-reciprocal74:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided75
+	JMP          divided76
 
-taken76:
+taken78:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done42
+	JEQ       done43
 	CMPB      276(CX), $0x00
-	JEQ       whole40
+	JEQ       whole41
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole40
+	JMP       whole41
 
 other2:
-step77:
+step79:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned81
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7870,19 +7870,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some82
 
-aligned79:
+aligned81:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide83
 
-turn82:
+turn84:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns86
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand87:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -7891,23 +7891,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block83:
+block85:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near88
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
+near88:
 	CMPB      273(CX), $0x00
-	JNE       kind88
+	JNE       kind90
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done87
+	JMP       done89
 
-kind88:
+kind90:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -7920,9 +7920,9 @@ kind88:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done87
+	JMP       done89
 
-done87:
+done89:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -7960,60 +7960,60 @@ done87:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around92
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored91
+	JMP           stored93
 
-around90:
+around92:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored91:
+stored93:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block85
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand87
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn84
 
-turns84:
-divide81:
-turn92:
+turns86:
+divide83:
+turn94:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns96
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand97:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block93:
+block95:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near98
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
+near98:
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind100
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done97
+	JMP       done99
 
-kind98:
+kind100:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -8026,18 +8026,18 @@ kind98:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done97
+	JMP       done99
 
-done97:
+done99:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal102
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided101
+	JMP    divided103
 
-reciprocal100:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8051,7 +8051,7 @@ reciprocal100:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided101:
+divided103:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8081,73 +8081,73 @@ divided101:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around104
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored103
+	JMP           stored105
 
-around102:
+around104:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored103:
+stored105:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block95
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand97
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn94
 
-turns94:
-some80:
-some104:
+turns96:
+some82:
+some106:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done107
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near108:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand109:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind109
+	JNE          kind111
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done108
+	JMP          done110
 
-kind109:
+kind111:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done108
+	JMP         done110
 
-done108:
+done110:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal113
 	VDIVPS Z3, Z5, Z3
-	JMP    divided112
+	JMP    divided114
 
-reciprocal111:
+reciprocal113:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided112:
+divided114:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -8161,7 +8161,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand109
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8169,29 +8169,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some106
 
-done105:
+done107:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole116
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned81
 
-whole113:
+whole116:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps80
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step79
 
-steps78:
+steps80:
 	VZEROUPPER
 	RET
 
@@ -8212,28 +8212,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none118
 	LEAQ  16640(R8), R9
 
-block116:
+block119:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks120
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near121
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
+near121:
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind123
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done119
+	JMP       done122
 
-kind120:
+kind123:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8246,9 +8246,9 @@ kind120:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done119
+	JMP       done122
 
-done119:
+done122:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -8274,13 +8274,13 @@ done119:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded125
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded122:
+loaded125:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -8302,16 +8302,16 @@ loaded122:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around126
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored124
+	JMP           stored127
 
-around123:
+around126:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored124:
+stored127:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -8319,30 +8319,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block119
 
-blocks117:
-none115:
+blocks120:
+none118:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide128
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide128
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide128
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide128
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -8353,7 +8353,7 @@ none115:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide128
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -8363,25 +8363,25 @@ none115:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block126:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks130
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near131
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
+near131:
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind133
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done129
+	JMP       done132
 
-kind130:
+kind133:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8394,9 +8394,9 @@ kind130:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done129
+	JMP       done132
 
-done129:
+done132:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -8434,60 +8434,60 @@ done129:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around135
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored133
+	JMP           stored136
 
-around132:
+around135:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored133:
+stored136:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block129
 
-blocks127:
-divide125:
-block134:
+blocks130:
+divide128:
+block137:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks138
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near139
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near139:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded140
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded137:
+loaded140:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded141
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded138:
+loaded141:
 	CMPB      273(CX), $0x00
-	JNE       kind140
+	JNE       kind143
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done139
+	JMP       done142
 
-kind140:
+kind143:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8500,18 +8500,18 @@ kind140:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done139
+	JMP       done142
 
-done139:
+done142:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal145
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided143
+	JMP    divided146
 
-reciprocal142:
+reciprocal145:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -8525,7 +8525,7 @@ reciprocal142:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided143:
+divided146:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -8555,63 +8555,63 @@ divided143:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around147
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored145
+	JMP           stored148
 
-around144:
+around147:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored145:
+stored148:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block137
 
-blocks135:
-some146:
+blocks138:
+some149:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done150
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded151
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded148:
+loaded151:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded152
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded149:
+loaded152:
 	CMPB        273(CX), $0x00
-	JNE         kind151
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done150
+	JMP         done153
 
-kind151:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done150
+	JMP         done153
 
-done150:
+done153:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal156
 	VDIVPS Z1, Z11, Z11
-	JMP    divided154
+	JMP    divided157
 
-reciprocal153:
+reciprocal156:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided154:
+divided157:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -8624,9 +8624,9 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some149
 
-done147:
+done150:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8856,7 +8856,7 @@ done34:
 
 done31:
 	CMPB 275(CX), $0x00
-	JNE  taken37
+	JNE  taken38
 
 done9:
 	ADDQ 152(CX), R10
@@ -8922,7 +8922,7 @@ some32:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked33
 
-taken37:
+taken38:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8942,31 +8942,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run39:
+run40:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head43
+	JNE          head44
 
-whole40:
+whole41:
 	CMPQ R12, DI
-	JGT  rest45
+	JGT  rest46
 
-next44:
+next45:
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some47
 
-asked47:
+asked48:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind50
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
-	JMP       done48
+	JMP       done49
 
-kind49:
+kind50:
 	VPMOVZXWD (DX)(R12*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX)(R12*2), Z5
@@ -8979,17 +8979,17 @@ kind49:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done48
+	JMP       done49
 
-done48:
+done49:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
+	JNE    reciprocal52
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
 
-divided52:
+divided53:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -9024,45 +9024,45 @@ divided52:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around54
 	VMOVDQU64     Z8, (BX)(R12*4)
 	VMOVDQU64     Z9, 64(BX)(R12*4)
 	VMOVDQU64     Z10, 128(BX)(R12*4)
 	VMOVDQU64     Z11, 192(BX)(R12*4)
 
-stored54:
+stored55:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next44
+	JLE  next45
 
-rest45:
+rest46:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line55:
+line56:
 	CMPQ  R11, $0x00000010
-	JLT   lines56
+	JLT   lines57
 	TESTQ R9, R9
-	JNE   some57
+	JNE   some58
 
-asked58:
+asked59:
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind61
 	VCVTPH2PS (DX)(R12*2), Z4
-	JMP       done59
+	JMP       done60
 
-kind60:
+kind61:
 	VPMOVZXWD (DX)(R12*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VMOVAPS   Z4, Z4
-	JMP       done59
+	JMP       done60
 
-done59:
+done60:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
+	JNE    reciprocal63
 	VDIVPS Z2, Z4, Z4
 
-divided63:
+divided64:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -9073,46 +9073,46 @@ divided63:
 	VCMPPS        $0x1d, Z6, Z4, K1
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around65
 	VMOVDQU64     Z5, (BX)(R12*4)
 
-stored65:
+stored66:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line55
+	JMP  line56
 
-lines56:
+lines57:
 	CMPB 275(CX), $0x00
-	JNE  tail66
+	JNE  tail67
 
-some41:
-some67:
+some42:
+some68:
 	TESTQ R11, R11
-	JLE   done68
+	JLE   done69
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some69
+	JNE   some70
 
-asked70:
+asked71:
 	CMPB        273(CX), $0x00
-	JNE         kind72
+	JNE         kind73
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
-	JMP         done71
+	JMP         done72
 
-kind72:
+kind73:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done71
+	JMP         done72
 
-done71:
+done72:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
+	JNE    reciprocal75
 	VDIVPS Z2, Z4, Z4
 
-divided75:
+divided76:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -9125,43 +9125,43 @@ divided75:
 	VMOVDQU32     Z5, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some67
+	JMP           some68
 
-done68:
+done69:
 	CMPB 275(CX), $0x00
-	JNE  taken76
+	JNE  taken78
 
-done42:
+done43:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run39
+	JNE  run40
 	VZEROUPPER
 	RET
 
-head43:
+head44:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole40
+	JEQ  whole41
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some41
+	JEQ  some42
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some41
+	JMP  some42
 
-some46:
+some47:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+	JMP        asked48
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -9174,76 +9174,76 @@ reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided52
+	JMP          divided53
 
-around53:
+around54:
 	VMOVNTDQ Z8, (BX)(R12*4)
 	VMOVNTDQ Z9, 64(BX)(R12*4)
 	VMOVNTDQ Z10, 128(BX)(R12*4)
 	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored54
+	JMP      stored55
 
-some57:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+	JMP        asked59
 
-reciprocal62:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided63
+	JMP          divided64
 
-around64:
+around65:
 	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored65
+	JMP      stored66
 
-tail66:
+tail67:
 	TESTQ R11, R11
-	JEQ   done42
+	JEQ   done43
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
+	JEQ   some42
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some41
+	JMP   some42
 
-some69:
+some70:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
+	JMP        asked71
 
-reciprocal74:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided75
+	JMP          divided76
 
-taken76:
+taken78:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done42
+	JEQ       done43
 	CMPB      276(CX), $0x00
-	JEQ       whole40
+	JEQ       whole41
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole40
+	JMP       whole41
 
 other2:
-step77:
+step79:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned81
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -9253,19 +9253,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some82
 
-aligned79:
+aligned81:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide83
 
-turn82:
+turn84:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns86
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand87:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -9274,23 +9274,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block83:
+block85:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near88
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
+near88:
 	CMPB      273(CX), $0x00
-	JNE       kind88
+	JNE       kind90
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done87
+	JMP       done89
 
-kind88:
+kind90:
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -9303,9 +9303,9 @@ kind88:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done87
+	JMP       done89
 
-done87:
+done89:
 	VMINPS        Z7, Z3, Z7
 	VMAXPS        Z7, Z2, Z7
 	VMULPS        Z5, Z7, Z11
@@ -9348,64 +9348,64 @@ done87:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around92
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored91
+	JMP           stored93
 
-around90:
+around92:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored91:
+stored93:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block85
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand87
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn84
 
-turns84:
-divide81:
-turn92:
+turns86:
+divide83:
+turn94:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns96
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand97:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block93:
+block95:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near98
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
+near98:
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind100
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done97
+	JMP       done99
 
-kind98:
+kind100:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -9418,18 +9418,18 @@ kind98:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done97
+	JMP       done99
 
-done97:
+done99:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal102
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
-	JMP    divided101
+	JMP    divided103
 
-reciprocal100:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -9443,7 +9443,7 @@ reciprocal100:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided101:
+divided103:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -9478,77 +9478,77 @@ divided101:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around104
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored103
+	JMP           stored105
 
-around102:
+around104:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored103:
+stored105:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block95
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand97
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn94
 
-turns94:
-some80:
-some104:
+turns96:
+some82:
+some106:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done107
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near108:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand109:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	CMPB         273(CX), $0x00
-	JNE          kind109
+	JNE          kind111
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          done108
+	JMP          done110
 
-kind109:
+kind111:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done108
+	JMP         done110
 
-done108:
+done110:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal113
 	VDIVPS Z2, Z4, Z2
-	JMP    divided112
+	JMP    divided114
 
-reciprocal111:
+reciprocal113:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided112:
+divided114:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -9565,7 +9565,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand109
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9573,29 +9573,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some106
 
-done105:
+done107:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole116
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned81
 
-whole113:
+whole116:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps80
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step79
 
-steps78:
+steps80:
 	VZEROUPPER
 	RET
 
@@ -9616,28 +9616,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none118
 	LEAQ  16640(R8), R9
 
-block116:
+block119:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks120
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near121
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
+near121:
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind123
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done119
+	JMP       done122
 
-kind120:
+kind123:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9650,9 +9650,9 @@ kind120:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done119
+	JMP       done122
 
-done119:
+done122:
 	VMOVUPS     (R8), Z14
 	VMOVUPS     4160(R8), Z15
 	VMINPS      Z10, Z15, Z10
@@ -9678,13 +9678,13 @@ done119:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded125
 	VMOVUPS     (DI), Z4
 	VMOVUPS     64(DI), Z5
 	VMOVUPS     128(DI), Z6
 	VMOVUPS     192(DI), Z7
 
-loaded122:
+loaded125:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -9711,20 +9711,20 @@ loaded122:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around126
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored124
+	JMP           stored127
 
-around123:
+around126:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored124:
+stored127:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -9732,30 +9732,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block119
 
-blocks117:
-none115:
+blocks120:
+none118:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide128
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide128
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide128
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide128
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide128
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -9766,7 +9766,7 @@ none115:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide128
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -9776,25 +9776,25 @@ none115:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block126:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks130
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near131
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
+near131:
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind133
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done129
+	JMP       done132
 
-kind130:
+kind133:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -9807,9 +9807,9 @@ kind130:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done129
+	JMP       done132
 
-done129:
+done132:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -9852,64 +9852,64 @@ done129:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around135
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored133
+	JMP           stored136
 
-around132:
+around135:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored133:
+stored136:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block129
 
-blocks127:
-divide125:
-block134:
+blocks130:
+divide128:
+block137:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks138
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near139
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near139:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded140
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded137:
+loaded140:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded141
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded138:
+loaded141:
 	CMPB      273(CX), $0x00
-	JNE       kind140
+	JNE       kind143
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done139
+	JMP       done142
 
-kind140:
+kind143:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9922,18 +9922,18 @@ kind140:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done139
+	JMP       done142
 
-done139:
+done142:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal145
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided143
+	JMP    divided146
 
-reciprocal142:
+reciprocal145:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -9947,7 +9947,7 @@ reciprocal142:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided143:
+divided146:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -9982,67 +9982,67 @@ divided143:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around147
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored145
+	JMP           stored148
 
-around144:
+around147:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored145:
+stored148:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block137
 
-blocks135:
-some146:
+blocks138:
+some149:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done150
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded151
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded148:
+loaded151:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded152
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded149:
+loaded152:
 	CMPB        273(CX), $0x00
-	JNE         kind151
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done150
+	JMP         done153
 
-kind151:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done150
+	JMP         done153
 
-done150:
+done153:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal156
 	VDIVPS Z0, Z10, Z10
-	JMP    divided154
+	JMP    divided157
 
-reciprocal153:
+reciprocal156:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided154:
+divided157:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -10058,9 +10058,9 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some149
 
-done147:
+done150:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10227,7 +10227,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken29
 
 done9:
 	ADDQ 152(CX), R10
@@ -10295,7 +10295,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken28:
+taken29:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -10315,34 +10315,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run31:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head35
 
-whole31:
+whole32:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest37
 
-next35:
+next36:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some38
 
-asked38:
+asked39:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal40
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided40:
+divided41:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10364,69 +10364,69 @@ divided40:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around42
 	VMOVDQU64     Z4, (BX)(R12*4)
 	VMOVDQU64     Z5, 64(BX)(R12*4)
 	VMOVDQU64     Z6, 128(BX)(R12*4)
 	VMOVDQU64     Z7, 192(BX)(R12*4)
 
-stored42:
+stored43:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next36
 
-rest36:
+rest37:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line44:
 	CMPQ  R11, $0x00000010
-	JLT   lines44
+	JLT   lines45
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some46
 
-asked46:
+asked47:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal48
 	VDIVPS  Z2, Z4, Z4
 
-divided48:
+divided49:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
 	VMINPS        Z1, Z4, Z4
 	VMAXPS        Z0, Z4, Z4
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around50
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored50:
+stored51:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line43
+	JMP  line44
 
-lines44:
+lines45:
 	CMPB 275(CX), $0x00
-	JNE  tail51
+	JNE  tail52
 
-some32:
-some52:
+some33:
+some53:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some55
 
-asked55:
+asked56:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal57
 	VDIVPS    Z2, Z4, Z4
 
-divided57:
+divided58:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -10435,45 +10435,45 @@ divided57:
 	VMOVUPS       Z4, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some53
 
-done53:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken60
 
-done33:
+done34:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run31
 	VZEROUPPER
 	RET
 
-head34:
+head35:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole32
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some33
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some33
 
-some37:
+some38:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked39
 
-reciprocal39:
+reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10486,76 +10486,76 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+	JMP          divided41
 
-around41:
+around42:
 	VMOVNTDQ Z4, (BX)(R12*4)
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	VMOVNTDQ Z6, 128(BX)(R12*4)
 	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored42
+	JMP      stored43
 
-some45:
+some46:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+	JMP        asked47
 
-reciprocal47:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+	JMP          divided49
 
-around49:
+around50:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored50
+	JMP      stored51
 
-tail51:
+tail52:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done34
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some33
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some33
 
-some54:
+some55:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked56
 
-reciprocal56:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided58
 
-taken58:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done34
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole32
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	JMP       whole32
 
 other2:
-step59:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -10565,19 +10565,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some64
 
-aligned61:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide65
 
-turn64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand69:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -10586,16 +10586,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near70:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -10629,70 +10629,70 @@ near68:
 	VADDPS        Z6, Z8, Z8
 	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around71
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored70
+	JMP           stored72
 
-around69:
+around71:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored70:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn66
 
-turns66:
-divide63:
-turn71:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand76:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near77:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal78
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided79
 
-reciprocal76:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10706,7 +10706,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided79:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10728,66 +10728,66 @@ divided77:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around80
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored79
+	JMP           stored81
 
-around78:
+around80:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored79:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn73
 
-turns73:
-some62:
-some80:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand85:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal86
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided87
 
-reciprocal84:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided87:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -10800,7 +10800,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -10808,29 +10808,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some82
 
-done81:
+done83:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole89
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned63
 
-whole86:
+whole89:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step61
 
-steps60:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -10850,25 +10850,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide91
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide91
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide91
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -10879,7 +10879,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide91
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -10889,18 +10889,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near94:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -10934,70 +10934,70 @@ near91:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around95
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored93
+	JMP           stored96
 
-around92:
+around95:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored93:
+stored96:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block92
 
-blocks90:
-divide88:
-block94:
+blocks93:
+divide91:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near99:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded100
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded100:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded101
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded101:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal102
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided103
 
-reciprocal99:
+reciprocal102:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -11011,7 +11011,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided103:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -11033,56 +11033,56 @@ divided100:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around104
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored102
+	JMP           stored105
 
-around101:
+around104:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored102:
+stored105:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block97
 
-blocks95:
-some103:
+blocks98:
+some106:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done107
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded108
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded108:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded109
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded109:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal110
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided111
 
-reciprocal107:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided111:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -11094,9 +11094,9 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some106
 
-done104:
+done107:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11263,7 +11263,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R10
@@ -11358,7 +11358,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -11374,12 +11374,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -11389,43 +11389,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand42:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block40:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near43:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -11439,7 +11439,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -11461,66 +11461,66 @@ divided44:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around46
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored46
+	JMP           stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand51:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided53:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -11533,7 +11533,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand51
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -11541,29 +11541,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some48
 
-done48:
+done49:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -11583,47 +11583,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded61:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -11637,7 +11637,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -11659,56 +11659,56 @@ divided61:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around64
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored63
+	JMP           stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -11720,9 +11720,9 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12034,7 +12034,7 @@ done47:
 
 done41:
 	CMPB 275(CX), $0x00
-	JNE  taken50
+	JNE  taken52
 
 done9:
 	ADDQ 152(CX), R10
@@ -12110,7 +12110,7 @@ some42:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked43
 
-taken50:
+taken52:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -12130,31 +12130,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run52:
+run54:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS 1024(SI), Z8
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head56
+	JNE          head58
 
-whole53:
+whole55:
 	CMPQ R12, DI
-	JGT  rest58
+	JGT  rest60
 
-next57:
+next59:
 	TESTQ R9, R9
-	JNE   some59
+	JNE   some61
 
-asked60:
+asked62:
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind64
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
 	VCVTPH2PS 64(DX)(R12*2), Z11
 	VCVTPH2PS 96(DX)(R12*2), Z12
-	JMP       done61
+	JMP       done63
 
-kind62:
+kind64:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
@@ -12167,17 +12167,17 @@ kind62:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done61
+	JMP       done63
 
-done61:
+done63:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal64
+	JNE    reciprocal66
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
 
-divided65:
+divided67:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12199,22 +12199,22 @@ divided65:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind67
+	JNE           kind69
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around68
+	JNE           around70
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 	VMOVDQU64     Y11, 64(BX)(R12*2)
 	VMOVDQU64     Y12, 96(BX)(R12*2)
 
-stored69:
-	JMP done66
+stored71:
+	JMP done68
 
-kind67:
+kind69:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12240,51 +12240,51 @@ kind67:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around73
 	VMOVDQU64 Z9, (BX)(R12*2)
 	VMOVDQU64 Z10, 64(BX)(R12*2)
 
-stored72:
-	JMP done66
+stored74:
+	JMP done68
 
-done66:
+done68:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next57
+	JLE  next59
 
-rest58:
+rest60:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line73:
+line75:
 	CMPQ  R11, $0x00000020
-	JLT   lines74
+	JLT   lines76
 	TESTQ R9, R9
-	JNE   some75
+	JNE   some77
 
-asked76:
+asked78:
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind80
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
-	JMP       done77
+	JMP       done79
 
-kind78:
+kind80:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done77
+	JMP       done79
 
-done77:
+done79:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal80
+	JNE    reciprocal82
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided81:
+divided83:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
@@ -12296,18 +12296,18 @@ divided81:
 	VMAXPS        Z5, Z9, Z9
 	VMAXPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind83
+	JNE           kind85
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around84
+	JNE           around86
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored85:
-	JMP done82
+stored87:
+	JMP done84
 
-kind83:
+kind85:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -12321,61 +12321,61 @@ kind83:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around89
 	VMOVDQU64 Z9, (BX)(R12*2)
 
-stored88:
-	JMP done82
+stored90:
+	JMP done84
 
-done82:
+done84:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line73
+	JMP  line75
 
-lines74:
+lines76:
 	CMPB 275(CX), $0x00
-	JNE  tail89
+	JNE  tail91
 
-some54:
-some90:
+some56:
+some92:
 	TESTQ R11, R11
-	JLE   done91
+	JLE   done93
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some92
+	JNE   some94
 
-asked93:
+asked95:
 	CMPB        273(CX), $0x00
-	JNE         kind95
+	JNE         kind97
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
-	JMP         done94
+	JMP         done96
 
-kind95:
+kind97:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done94
+	JMP         done96
 
-done94:
+done96:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal97
+	JNE    reciprocal99
 	VDIVPS Z7, Z9, Z9
 
-divided98:
+divided100:
 	VCMPPS        $0x07, Z9, Z9, K2
 	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
 	CMPB          273(CX), $0x00
-	JNE           kind100
+	JNE           kind102
 	VCVTPS2PH     $0x00, Z9, Y9
 	VMOVDQU16     Y9, K1, (BX)(R12*2)
-	JMP           done99
+	JMP           done101
 
-kind100:
+kind102:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -12384,48 +12384,48 @@ kind100:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (BX)(R12*2)
-	JMP       done99
+	JMP       done101
 
-done99:
+done101:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some90
+	JMP  some92
 
-done91:
+done93:
 	CMPB 275(CX), $0x00
-	JNE  taken102
+	JNE  taken106
 
-done55:
+done57:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run52
+	JNE  run54
 	VZEROUPPER
 	RET
 
-head56:
+head58:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole53
+	JEQ  whole55
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some54
+	JEQ  some56
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some54
+	JMP  some56
 
-some59:
+some61:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked60
+	JMP        asked62
 
-reciprocal64:
+reciprocal66:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12438,89 +12438,89 @@ reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
-	JMP          divided65
+	JMP          divided67
 
-around68:
+around70:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
 	VMOVNTDQ Y11, 64(BX)(R12*2)
 	VMOVNTDQ Y12, 96(BX)(R12*2)
-	JMP      stored69
+	JMP      stored71
 
-around71:
+around73:
 	VMOVNTDQ Z9, (BX)(R12*2)
 	VMOVNTDQ Z10, 64(BX)(R12*2)
-	JMP      stored72
+	JMP      stored74
 
-some75:
+some77:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked76
+	JMP        asked78
 
-reciprocal80:
+reciprocal82:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided81
+	JMP          divided83
 
-around84:
+around86:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored85
+	JMP      stored87
 
-around87:
+around89:
 	VMOVNTDQ Z9, (BX)(R12*2)
-	JMP      stored88
+	JMP      stored90
 
-tail89:
+tail91:
 	TESTQ R11, R11
-	JEQ   done55
+	JEQ   done57
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some54
+	JEQ   some56
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some54
+	JMP   some56
 
-some92:
+some94:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked93
+	JMP        asked95
 
-reciprocal97:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided98
+	JMP          divided100
 
-taken102:
+taken106:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done55
+	JEQ       done57
 	CMPB      276(CX), $0x00
-	JEQ       whole53
+	JEQ       whole55
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z9
 	VMOVNTDQ  Z9, -64(R11)
-	JMP       whole53
+	JMP       whole55
 
 other2:
-step103:
+step107:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned105
+	JEQ     aligned109
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -12530,19 +12530,19 @@ step103:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some106
+	JMP     some110
 
-aligned105:
+aligned109:
 	CMPB 77(CX), $0x00
-	JEQ  divide107
+	JEQ  divide111
 
-turn108:
+turn112:
 	CMPQ AX, 104(CX)
-	JLT  turns110
+	JLT  turns114
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand111:
+strand115:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -12551,23 +12551,23 @@ strand111:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block109:
+block113:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near112
+	JEQ        near116
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near112:
+near116:
 	CMPB      273(CX), $0x00
-	JNE       kind114
+	JNE       kind118
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done113
+	JMP       done117
 
-kind114:
+kind118:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -12580,9 +12580,9 @@ kind114:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done113
+	JMP       done117
 
-done113:
+done117:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -12612,29 +12612,29 @@ done113:
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
 	CMPB          273(CX), $0x00
-	JNE           kind117
+	JNE           kind121
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around118
+	JNE           around122
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored119
+	JMP           stored123
 
-around118:
+around122:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored119:
-	JMP done116
+stored123:
+	JMP done120
 
-kind117:
+kind121:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -12660,63 +12660,63 @@ kind117:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around125
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored122
+	JMP       stored126
 
-around121:
+around125:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored122:
-	JMP done116
+stored126:
+	JMP done120
 
-done116:
+done120:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block109
+	JNE  block113
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand111
+	JNE  strand115
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn108
+	JMP  turn112
 
-turns110:
-divide107:
-turn123:
+turns114:
+divide111:
+turn127:
 	CMPQ AX, 104(CX)
-	JLT  turns125
+	JLT  turns129
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand126:
+strand130:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block124:
+block128:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near127
+	JEQ        near131
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near127:
+near131:
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind133
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done128
+	JMP       done132
 
-kind129:
+kind133:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -12729,18 +12729,18 @@ kind129:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done128
+	JMP       done132
 
-done128:
+done132:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal131
+	JNE    reciprocal135
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided132
+	JMP    divided136
 
-reciprocal131:
+reciprocal135:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12754,7 +12754,7 @@ reciprocal131:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided132:
+divided136:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12776,29 +12776,29 @@ divided132:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind134
+	JNE           kind138
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around135
+	JNE           around139
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored136
+	JMP           stored140
 
-around135:
+around139:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored136:
-	JMP done133
+stored140:
+	JMP done137
 
-kind134:
+kind138:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12824,88 +12824,88 @@ kind134:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around142
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored139
+	JMP       stored143
 
-around138:
+around142:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored139:
-	JMP done133
+stored143:
+	JMP done137
 
-done133:
+done137:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block124
+	JNE  block128
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand126
+	JNE  strand130
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn123
+	JMP  turn127
 
-turns125:
-some106:
-some140:
+turns129:
+some110:
+some144:
 	TESTQ      AX, AX
-	JLE        done141
+	JLE        done145
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near142
+	JEQ        near146
 	PREFETCHT1 (DX)(R9*1)
 
-near142:
+near146:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand143:
+strand147:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind145
+	JNE          kind149
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done144
+	JMP          done148
 
-kind145:
+kind149:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done144
+	JMP         done148
 
-done144:
+done148:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal147
+	JNE    reciprocal151
 	VDIVPS Z7, Z9, Z7
-	JMP    divided148
+	JMP    divided152
 
-reciprocal147:
+reciprocal151:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided148:
+divided152:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
 	CMPB          273(CX), $0x00
-	JNE           kind150
+	JNE           kind154
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done149
+	JMP           done153
 
-kind150:
+kind154:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -12914,16 +12914,16 @@ kind150:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done149
+	JMP       done153
 
-done149:
+done153:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand143
+	JNE  strand147
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12931,29 +12931,29 @@ done149:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some140
+	JMP  some144
 
-done141:
+done145:
 	TESTQ DI, DI
-	JL    whole152
+	JL    whole158
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned105
+	JMP   aligned109
 
-whole152:
+whole158:
 	DECQ R8
-	JEQ  steps104
+	JEQ  steps108
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step103
+	JMP  step107
 
-steps104:
+steps108:
 	VZEROUPPER
 	RET
 
@@ -12974,28 +12974,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none154
+	JEQ   none160
 	LEAQ  16640(R8), R9
 
-block155:
+block161:
 	CMPQ       AX, $0x00000040
-	JLT        blocks156
+	JLT        blocks162
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near157
+	JEQ        near163
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near157:
+near163:
 	CMPB      273(CX), $0x00
-	JNE       kind159
+	JNE       kind165
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done158
+	JMP       done164
 
-kind159:
+kind165:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13008,9 +13008,9 @@ kind159:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done158
+	JMP       done164
 
-done158:
+done164:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -13036,13 +13036,13 @@ done158:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded161
+	JEQ         loaded167
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded161:
+loaded167:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -13056,29 +13056,29 @@ loaded161:
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
 	CMPB          273(CX), $0x00
-	JNE           kind163
+	JNE           kind169
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around164
+	JNE           around170
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored165
+	JMP           stored171
 
-around164:
+around170:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored165:
-	JMP done162
+stored171:
+	JMP done168
 
-kind163:
+kind169:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -13104,19 +13104,19 @@ kind163:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around173
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored168
+	JMP       stored174
 
-around167:
+around173:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored168:
-	JMP done162
+stored174:
+	JMP done168
 
-done162:
+done168:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -13124,30 +13124,30 @@ done162:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block155
+	JMP  block161
 
-blocks156:
-none154:
+blocks162:
+none160:
 	CMPQ         AX, $0x00000200
-	JLT          divide169
+	JLT          divide175
 	CMPB         72(CX), $0x00
-	JNE          divide169
+	JNE          divide175
 	CMPB         73(CX), $0x00
-	JNE          divide169
+	JNE          divide175
 	CMPB         75(CX), $0x00
-	JNE          divide169
+	JNE          divide175
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide169
+	JHI          divide175
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide175
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide175
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -13158,7 +13158,7 @@ none154:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide169
+	JNE          divide175
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -13168,25 +13168,25 @@ none154:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block170:
+block176:
 	CMPQ       AX, $0x00000040
-	JLT        blocks171
+	JLT        blocks177
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near172
+	JEQ        near178
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near172:
+near178:
 	CMPB      273(CX), $0x00
-	JNE       kind174
+	JNE       kind180
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done173
+	JMP       done179
 
-kind174:
+kind180:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -13199,9 +13199,9 @@ kind174:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done173
+	JMP       done179
 
-done173:
+done179:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -13231,29 +13231,29 @@ done173:
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
 	CMPB          273(CX), $0x00
-	JNE           kind177
+	JNE           kind183
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around178
+	JNE           around184
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored179
+	JMP           stored185
 
-around178:
+around184:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored179:
-	JMP done176
+stored185:
+	JMP done182
 
-kind177:
+kind183:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -13279,63 +13279,63 @@ kind177:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around181
+	JNE       around187
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored182
+	JMP       stored188
 
-around181:
+around187:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored182:
-	JMP done176
+stored188:
+	JMP done182
 
-done176:
+done182:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block170
+	JMP  block176
 
-blocks171:
-divide169:
-block183:
+blocks177:
+divide175:
+block189:
 	CMPQ       AX, $0x00000040
-	JLT        blocks184
+	JLT        blocks190
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near185
+	JEQ        near191
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near185:
+near191:
 	CMPB    72(CX), $0x00
-	JEQ     loaded186
+	JEQ     loaded192
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded186:
+loaded192:
 	CMPB    73(CX), $0x00
-	JEQ     loaded187
+	JEQ     loaded193
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded187:
+loaded193:
 	CMPB      273(CX), $0x00
-	JNE       kind189
+	JNE       kind195
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done188
+	JMP       done194
 
-kind189:
+kind195:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13348,18 +13348,18 @@ kind189:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done188
+	JMP       done194
 
-done188:
+done194:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal191
+	JNE    reciprocal197
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided192
+	JMP    divided198
 
-reciprocal191:
+reciprocal197:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -13373,7 +13373,7 @@ reciprocal191:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided192:
+divided198:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -13395,29 +13395,29 @@ divided192:
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind194
+	JNE           kind200
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around195
+	JNE           around201
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored196
+	JMP           stored202
 
-around195:
+around201:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored196:
-	JMP done193
+stored202:
+	JMP done199
 
-kind194:
+kind200:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -13443,78 +13443,78 @@ kind194:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around198
+	JNE       around204
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored199
+	JMP       stored205
 
-around198:
+around204:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored199:
-	JMP done193
+stored205:
+	JMP done199
 
-done193:
+done199:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block183
+	JMP  block189
 
-blocks184:
-some200:
+blocks190:
+some206:
 	TESTQ     AX, AX
-	JLE       done201
+	JLE       done207
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded202
+	JEQ       loaded208
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded202:
+loaded208:
 	CMPB      73(CX), $0x00
-	JEQ       loaded203
+	JEQ       loaded209
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded203:
+loaded209:
 	CMPB        273(CX), $0x00
-	JNE         kind205
+	JNE         kind211
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done204
+	JMP         done210
 
-kind205:
+kind211:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done204
+	JMP         done210
 
-done204:
+done210:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal207
+	JNE    reciprocal213
 	VDIVPS Z5, Z15, Z15
-	JMP    divided208
+	JMP    divided214
 
-reciprocal207:
+reciprocal213:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided208:
+divided214:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind210
+	JNE           kind216
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done209
+	JMP           done215
 
-kind210:
+kind216:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -13523,17 +13523,17 @@ kind210:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done209
+	JMP       done215
 
-done209:
+done215:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some200
+	JMP  some206
 
-done201:
+done207:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -169,7 +169,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R11
@@ -275,7 +275,7 @@ reciprocal31:
 	VMULPS       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -291,13 +291,13 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -307,24 +307,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand42:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block40:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -334,20 +334,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near43:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -361,7 +361,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -391,70 +391,70 @@ divided44:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around46
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand51:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided52:
+divided53:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -471,7 +471,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand51
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -482,21 +482,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some48
 
-done48:
+done49:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -505,9 +505,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -528,12 +528,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -543,36 +543,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded61:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -586,7 +586,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -616,57 +616,57 @@ divided61:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around64
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -681,9 +681,9 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -876,7 +876,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken34
 
 done8:
 	ADDQ 152(CX), R11
@@ -982,7 +982,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken33:
+taken34:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -998,13 +998,13 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned37
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1014,24 +1014,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some38
 
-aligned36:
-turn38:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns41
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand42:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block40:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near43
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1041,20 +1041,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near43:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal44
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided45
 
-reciprocal43:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1068,7 +1068,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided45:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1098,70 +1098,70 @@ divided44:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around46
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored47
 
-around45:
+around46:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn39
 
-turns40:
-some37:
-some47:
+turns41:
+some38:
+some48:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done49
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near50
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near50:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand51:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal52
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided53
 
-reciprocal51:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided53:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -1178,7 +1178,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand51
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1189,21 +1189,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some47
+	JMP         some48
 
-done48:
+done49:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole55
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned37
 
-whole53:
+whole55:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1212,9 +1212,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step35
 
-steps35:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -1235,12 +1235,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1250,36 +1250,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded60
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded61
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded59:
+loaded61:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal62
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided63
 
-reciprocal60:
+reciprocal62:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1293,7 +1293,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided63:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1323,57 +1323,57 @@ divided61:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around64
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored65
 
-around62:
+around64:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block57
 
-blocks56:
-some64:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded68
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded69
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded69:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal70
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided71
 
-reciprocal68:
+reciprocal70:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided71:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1388,9 +1388,9 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some64
+	JMP         some66
 
-done65:
+done67:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1770,7 +1770,7 @@ done61:
 
 done50:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken66
 
 done8:
 	ADDQ 152(CX), R11
@@ -1885,7 +1885,7 @@ reciprocal56:
 	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken64:
+taken66:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1901,13 +1901,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step67:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned69
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1917,39 +1917,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some70
 
-aligned67:
-turn69:
+aligned69:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns73
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand74:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block70:
+block72:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near75
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near75:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind77
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z10
 	VCVTPH2PS 64(BX), Z11
 	VCVTPH2PS 96(BX), Z12
-	JMP       done74
+	JMP       done76
 
-kind75:
+kind77:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z10
@@ -1962,18 +1962,18 @@ kind75:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done74
+	JMP       done76
 
-done74:
+done76:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal79
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided78
+	JMP    divided80
 
-reciprocal77:
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -1987,7 +1987,7 @@ reciprocal77:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided78:
+divided80:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -2005,14 +2005,14 @@ divided78:
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind80
+	JNE         kind82
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
 	VCVTPH2PS   96(DX), Z12
-	JMP         done79
+	JMP         done81
 
-kind80:
+kind82:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -2025,9 +2025,9 @@ kind80:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done79
+	JMP       done81
 
-done79:
+done81:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -2037,29 +2037,29 @@ done79:
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind85
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around86
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y10, 32(SI)
 	VMOVDQU64 Y11, 64(SI)
 	VMOVDQU64 Y12, 96(SI)
-	JMP       stored85
+	JMP       stored87
 
-around84:
+around86:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y10, 32(SI)
 	VMOVNTDQ Y11, 64(SI)
 	VMOVNTDQ Y12, 96(SI)
 
-stored85:
-	JMP done82
+stored87:
+	JMP done84
 
-kind83:
+kind85:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -2085,105 +2085,105 @@ kind83:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around89
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored88
+	JMP       stored90
 
-around87:
+around89:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored88:
-	JMP done82
+stored90:
+	JMP done84
 
-done82:
+done84:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn71
 
-turns71:
-some68:
-some89:
+turns73:
+some70:
+some91:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done92
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near93:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand94:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind96
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done93
+	JMP          done95
 
-kind94:
+kind96:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done93
+	JMP         done95
 
-done93:
+done95:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal98
 	VDIVPS Z7, Z9, Z9
-	JMP    divided97
+	JMP    divided99
 
-reciprocal96:
+reciprocal98:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided97:
+divided99:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind101
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done98
+	JMP         done100
 
-kind99:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done98
+	JMP         done100
 
-done98:
+done100:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind104
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done103
 
-kind102:
+kind104:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2192,9 +2192,9 @@ kind102:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done103
 
-done101:
+done103:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2203,7 +2203,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand94
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2214,21 +2214,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some91
 
-done90:
+done92:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole108
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned69
 
-whole104:
+whole108:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps68
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2237,9 +2237,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step67
 
-steps66:
+steps68:
 	VZEROUPPER
 	RET
 
@@ -2260,43 +2260,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block110:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks111
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near112
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near112:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded113
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded109:
+loaded113:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded114
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded110:
+loaded114:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind116
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done111
+	JMP       done115
 
-kind112:
+kind116:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -2309,18 +2309,18 @@ kind112:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done111
+	JMP       done115
 
-done111:
+done115:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal118
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided115
+	JMP    divided119
 
-reciprocal114:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2334,7 +2334,7 @@ reciprocal114:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided115:
+divided119:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -2352,14 +2352,14 @@ divided115:
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind117
+	JNE         kind121
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done116
+	JMP         done120
 
-kind117:
+kind121:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2372,9 +2372,9 @@ kind117:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done116
+	JMP       done120
 
-done116:
+done120:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -2384,29 +2384,29 @@ done116:
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind124
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around125
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored122
+	JMP       stored126
 
-around121:
+around125:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored122:
-	JMP done119
+stored126:
+	JMP done123
 
-kind120:
+kind124:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -2432,92 +2432,92 @@ kind120:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around128
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored125
+	JMP       stored129
 
-around124:
+around128:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored125:
-	JMP done119
+stored129:
+	JMP done123
 
-done119:
+done123:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block110
 
-blocks107:
-some126:
+blocks111:
+some130:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done131
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded132
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded128:
+loaded132:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded133
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded129:
+loaded133:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind135
 	VCVTPH2PS.Z (BX), K1, Z15
-	JMP         done130
+	JMP         done134
 
-kind131:
+kind135:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done130
+	JMP         done134
 
-done130:
+done134:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal137
 	VDIVPS Z5, Z15, Z15
-	JMP    divided134
+	JMP    divided138
 
-reciprocal133:
+reciprocal137:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided134:
+divided138:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind140
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done135
+	JMP         done139
 
-kind136:
+kind140:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done135
+	JMP         done139
 
-done135:
+done139:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind143
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done142
 
-kind139:
+kind143:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -2526,18 +2526,18 @@ kind139:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done142
 
-done138:
+done142:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some130
 
-done127:
+done131:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -24,11 +24,14 @@ func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
 		least = 48
 	}
-	return n <= longestShortSum && (n < least || !f.sumsRuns(l, n)) || n == 32
+	return n <= longestShortSum && (n < least || !f.sumsRuns(l, n)) || n == 8 || n == 16 || n == 32
 }
 
 // sumsRuns is takesRuns for sums, of which a run takes longer, and which keep no ends that results take the place of.
 func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
+	if f.isa == cpu.AVX512 && f.compute == tensor.F32 && f.args.Attrs.Code == tensor.None {
+		return n >= 5 // whose sums begin in registers
+	}
 	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
 }
 

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/mmcloughlin/avo/reg"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // How groups of an op's results are stored: rounded, masked at a run's end, or around the caches.
 
@@ -26,7 +29,17 @@ func (k *kernel) forStored(code func(t *storage)) {
 func (k *kernel) write(t *storage, packed []reg.Register) {
 	to := k.pointer("out", 0, t.size)
 	if k.tail != nil {
+		stored := k.newLabel("stored")
+		if k.remain != nil && packed[0].Size() == lineBytes && t.size == k.compute.size {
+			partly := k.newLabel("partly")
+			branch(k.c.CMPQ, k.remain, operand.Imm(uint64(k.lanes)), k.c.JLT, partly)
+			k.jumpUnless("stream", partly)
+			k.putBy("VMOVNTDQ", packed, to)
+			k.c.JMP(operand.LabelRef(stored))
+			k.c.Label(partly)
+		}
 		t.masked(k, packed, to)
+		k.c.Label(stored)
 		return
 	}
 	near := ""
