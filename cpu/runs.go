@@ -15,12 +15,11 @@ const (
 	runsCall = 1 << 17
 	// quickRun is the shortest run that makes up for preparing quick codes.
 	quickRun = 32
-	// longHeads is the shortest run, in bytes, that kernels without masks store around the caches although it has a
-	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
-	// have a head.
+	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
+	// is the shortest run of sums that has a call of its own for that: with many in a call none may have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
-	// shortShared is the shortest run, in bytes, that they store so if runs share lines.
-	shortShared = 1 << 6
+	// shortShared is the shortest run, in bytes, that they store so if runs share lines; with masks it is a line.
+	shortShared = 1 << 8
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -35,6 +34,8 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 		return n >= 64
 	case i == AVX2 && (code != tensor.None || once && !whole):
 		return n >= 400
+	case i == AVX2:
+		return n >= 16
 	case code != tensor.None:
 		return n >= 32
 	}
@@ -190,8 +191,8 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
 // streams reports whether runs are stored around the caches, whether each has a head, which is stored as usual, and
-// whether such runs follow one another, so that kernels without masks store around the caches what two of them have of a
-// line, too (internal/gen/shared_lines.go). Strands must begin alike.
+// whether such runs follow one another, so that kernels store around the caches what two of them have of a line, too
+// (internal/gen/shared_lines.go, masked_run.go). Strands must begin alike.
 func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	out := len(a.In)
 	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
@@ -199,8 +200,10 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	}
 	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	shares = heads && k.heads && !k.chooses && bytes >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes)
-	if heads && (!k.heads || bytes < longHeads && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
+	shares = heads && k.heads && !k.chooses && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes) &&
+		(bytes >= shortShared || !k.repeats && bytes >= streamAlignment)
+	short := bytes < longHeads && (k.repeats || a.Runs.Strands == 1 && !k.chooses)
+	if heads && (!k.heads || short && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
 		return false, false, false
 	}
 	return true, heads, shares

@@ -273,7 +273,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken43
+	JNE  taken42
 
 done8:
 	ADDQ 152(CX), R10
@@ -338,7 +338,7 @@ some35:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked36
 
-taken43:
+taken42:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -354,12 +354,12 @@ taken43:
 	JMP       whole6
 
 other2:
-step44:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned46
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -369,29 +369,29 @@ step44:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some47
+	JMP     some46
 
-aligned46:
-turn48:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns50
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand51:
+strand50:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block49:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near52
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 
-near52:
+near51:
 	CMPB      272(CX), $0x00
-	JNE       kind54
+	JNE       kind53
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -400,11 +400,11 @@ near52:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done53
+	JMP       done52
 
-kind54:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind55
+	JNE       kind54
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -417,11 +417,11 @@ kind54:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done53
+	JMP       done52
 
-kind55:
+kind54:
 	CMPB        272(CX), $0x02
-	JNE         kind56
+	JNE         kind55
 	VPMOVSXBW   (DX), Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -458,9 +458,9 @@ kind55:
 	VMOVAPS     Z3, Z3
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done53
+	JMP         done52
 
-kind56:
+kind55:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -477,9 +477,9 @@ kind56:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done53
+	JMP       done52
 
-done53:
+done52:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -489,71 +489,71 @@ done53:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around57
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored59
+	JMP       stored58
 
-around58:
+around57:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored59:
+stored58:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block49
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand51
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn48
+	JMP  turn47
 
-turns50:
-some47:
-some60:
+turns49:
+some46:
+some59:
 	TESTQ      AX, AX
-	JLE        done61
+	JLE        done60
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near62
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 
-near62:
+near61:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand63:
+strand62:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind65
+	JNE          kind64
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done64
+	JMP          done63
 
-kind65:
+kind64:
 	CMPB        272(CX), $0x01
-	JNE         kind66
+	JNE         kind65
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-kind66:
+kind65:
 	CMPB        272(CX), $0x02
-	JNE         kind67
+	JNE         kind66
 	VPMOVSXBW.Z (DX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -563,16 +563,16 @@ kind66:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-kind67:
+kind66:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-done64:
+done63:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -582,7 +582,7 @@ done64:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand63
+	JNE     strand62
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -590,29 +590,29 @@ done64:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some60
+	JMP     some59
 
-done61:
+done60:
 	TESTQ DI, DI
-	JL    whole70
+	JL    whole68
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned46
+	JMP   aligned45
 
-whole70:
+whole68:
 	DECQ R8
-	JEQ  steps45
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step44
+	JMP  step43
 
-steps45:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -630,33 +630,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block72:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks73
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near74
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near74:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded73
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded75:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded74
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded76:
+loaded74:
 	CMPB      272(CX), $0x00
-	JNE       kind78
+	JNE       kind76
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -665,11 +665,11 @@ loaded76:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done77
+	JMP       done75
 
-kind78:
+kind76:
 	CMPB      272(CX), $0x01
-	JNE       kind79
+	JNE       kind77
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -682,11 +682,11 @@ kind78:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done77
+	JMP       done75
 
-kind79:
+kind77:
 	CMPB        272(CX), $0x02
-	JNE         kind80
+	JNE         kind78
 	VPMOVSXBW   (DX), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -723,9 +723,9 @@ kind79:
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
 	VMOVAPS     Z11, Z11
-	JMP         done77
+	JMP         done75
 
-kind80:
+kind78:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -742,9 +742,9 @@ kind80:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done77
+	JMP       done75
 
-done77:
+done75:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -754,61 +754,61 @@ done77:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around80
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored83
+	JMP       stored81
 
-around82:
+around80:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored83:
+stored81:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block72
+	JMP  block70
 
-blocks73:
-some84:
+blocks71:
+some82:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded84
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded86:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded85
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded87:
+loaded85:
 	CMPB        272(CX), $0x00
-	JNE         kind89
+	JNE         kind87
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done88
+	JMP         done86
 
-kind89:
+kind87:
 	CMPB        272(CX), $0x01
-	JNE         kind90
+	JNE         kind88
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-kind90:
+kind88:
 	CMPB        272(CX), $0x02
-	JNE         kind91
+	JNE         kind89
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -818,16 +818,16 @@ kind90:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-kind91:
+kind89:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-done88:
+done86:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -836,9 +836,9 @@ done88:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some84
+	JMP     some82
 
-done85:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1175,7 +1175,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken43
+	JNE  taken42
 
 done8:
 	ADDQ 152(CX), R10
@@ -1240,7 +1240,7 @@ some35:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked36
 
-taken43:
+taken42:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1256,12 +1256,12 @@ taken43:
 	JMP       whole6
 
 other2:
-step44:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned46
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1271,29 +1271,29 @@ step44:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some47
+	JMP     some46
 
-aligned46:
-turn48:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns50
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand51:
+strand50:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block49:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near52
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 
-near52:
+near51:
 	CMPB      272(CX), $0x00
-	JNE       kind54
+	JNE       kind53
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -1302,11 +1302,11 @@ near52:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done53
+	JMP       done52
 
-kind54:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind55
+	JNE       kind54
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1319,11 +1319,11 @@ kind54:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done53
+	JMP       done52
 
-kind55:
+kind54:
 	CMPB      272(CX), $0x02
-	JNE       kind56
+	JNE       kind55
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -1364,9 +1364,9 @@ kind55:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done53
+	JMP       done52
 
-kind56:
+kind55:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -1387,9 +1387,9 @@ kind56:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done53
+	JMP       done52
 
-done53:
+done52:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -1399,71 +1399,71 @@ done53:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around57
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored59
+	JMP       stored58
 
-around58:
+around57:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored59:
+stored58:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block49
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand51
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn48
+	JMP  turn47
 
-turns50:
-some47:
-some60:
+turns49:
+some46:
+some59:
 	TESTQ      AX, AX
-	JLE        done61
+	JLE        done60
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near62
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 
-near62:
+near61:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand63:
+strand62:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind65
+	JNE          kind64
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done64
+	JMP          done63
 
-kind65:
+kind64:
 	CMPB        272(CX), $0x01
-	JNE         kind66
+	JNE         kind65
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-kind66:
+kind65:
 	CMPB        272(CX), $0x02
-	JNE         kind67
+	JNE         kind66
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -1474,17 +1474,17 @@ kind66:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-kind67:
+kind66:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done64
+	JMP         done63
 
-done64:
+done63:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -1494,7 +1494,7 @@ done64:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand63
+	JNE     strand62
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1502,29 +1502,29 @@ done64:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some60
+	JMP     some59
 
-done61:
+done60:
 	TESTQ DI, DI
-	JL    whole70
+	JL    whole68
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned46
+	JMP   aligned45
 
-whole70:
+whole68:
 	DECQ R8
-	JEQ  steps45
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step44
+	JMP  step43
 
-steps45:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -1542,33 +1542,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block72:
+block70:
 	CMPQ       AX, $0x00000020
-	JLT        blocks73
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near74
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near74:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded73
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded75:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded74
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded76:
+loaded74:
 	CMPB      272(CX), $0x00
-	JNE       kind78
+	JNE       kind76
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -1577,11 +1577,11 @@ loaded76:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done77
+	JMP       done75
 
-kind78:
+kind76:
 	CMPB      272(CX), $0x01
-	JNE       kind79
+	JNE       kind77
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1594,11 +1594,11 @@ kind78:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done77
+	JMP       done75
 
-kind79:
+kind77:
 	CMPB      272(CX), $0x02
-	JNE       kind80
+	JNE       kind78
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -1639,9 +1639,9 @@ kind79:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done77
+	JMP       done75
 
-kind80:
+kind78:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -1662,9 +1662,9 @@ kind80:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done77
+	JMP       done75
 
-done77:
+done75:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1674,61 +1674,61 @@ done77:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around80
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored83
+	JMP       stored81
 
-around82:
+around80:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored83:
+stored81:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block72
+	JMP  block70
 
-blocks73:
-some84:
+blocks71:
+some82:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded84
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded86:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded85
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded87:
+loaded85:
 	CMPB        272(CX), $0x00
-	JNE         kind89
+	JNE         kind87
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done88
+	JMP         done86
 
-kind89:
+kind87:
 	CMPB        272(CX), $0x01
-	JNE         kind90
+	JNE         kind88
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-kind90:
+kind88:
 	CMPB        272(CX), $0x02
-	JNE         kind91
+	JNE         kind89
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -1739,17 +1739,17 @@ kind90:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-kind91:
+kind89:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done88
+	JMP         done86
 
-done88:
+done86:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1758,9 +1758,9 @@ done88:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some84
+	JMP     some82
 
-done85:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2157,7 +2157,7 @@ done52:
 
 done44:
 	CMPB 275(CX), $0x00
-	JNE  taken57
+	JNE  taken55
 
 done8:
 	ADDQ 152(CX), R10
@@ -2232,7 +2232,7 @@ some45:
 	PREFETCHT1 (R13)(R12*1)
 	JMP        asked46
 
-taken57:
+taken55:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2248,12 +2248,12 @@ taken57:
 	JMP       whole6
 
 other2:
-step58:
+step56:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned60
+	JEQ     aligned58
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2263,29 +2263,29 @@ step58:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some61
+	JMP     some59
 
-aligned60:
-turn62:
+aligned58:
+turn60:
 	CMPQ AX, 104(CX)
-	JLT  turns64
+	JLT  turns62
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand65:
+strand63:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block63:
+block61:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near66
+	JEQ        near64
 	PREFETCHT1 (DX)(R12*1)
 
-near66:
+near64:
 	CMPB      272(CX), $0x00
-	JNE       kind68
+	JNE       kind66
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -2294,11 +2294,11 @@ near66:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done67
+	JMP       done65
 
-kind68:
+kind66:
 	CMPB      272(CX), $0x01
-	JNE       kind69
+	JNE       kind67
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2311,11 +2311,11 @@ kind68:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done67
+	JMP       done65
 
-kind69:
+kind67:
 	CMPB        272(CX), $0x02
-	JNE         kind70
+	JNE         kind68
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2352,9 +2352,9 @@ kind69:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done67
+	JMP         done65
 
-kind70:
+kind68:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2371,9 +2371,9 @@ kind70:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done67
+	JMP       done65
 
-done67:
+done65:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2383,29 +2383,29 @@ done67:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind73
+	JNE       kind71
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around74
+	JNE       around72
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored75
+	JMP       stored73
 
-around74:
+around72:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored75:
-	JMP done72
+stored73:
+	JMP done70
 
-kind73:
+kind71:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2431,70 +2431,70 @@ kind73:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around77
+	JNE       around75
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored78
+	JMP       stored76
 
-around77:
+around75:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored78:
-	JMP done72
+stored76:
+	JMP done70
 
-done72:
+done70:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block63
+	JNE  block61
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand65
+	JNE  strand63
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn62
+	JMP  turn60
 
-turns64:
-some61:
-some79:
+turns62:
+some59:
+some77:
 	TESTQ      AX, AX
-	JLE        done80
+	JLE        done78
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near81
+	JEQ        near79
 	PREFETCHT1 (DX)(R9*1)
 
-near81:
+near79:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand82:
+strand80:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind84
+	JNE          kind82
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done83
+	JMP          done81
 
-kind84:
+kind82:
 	CMPB        272(CX), $0x01
-	JNE         kind85
+	JNE         kind83
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done83
+	JMP         done81
 
-kind85:
+kind83:
 	CMPB        272(CX), $0x02
-	JNE         kind86
+	JNE         kind84
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2504,25 +2504,25 @@ kind85:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done83
+	JMP         done81
 
-kind86:
+kind84:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done83
+	JMP         done81
 
-done83:
+done81:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind89
+	JNE       kind87
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done88
+	JMP       done86
 
-kind89:
+kind87:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2531,16 +2531,16 @@ kind89:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done88
+	JMP       done86
 
-done88:
+done86:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand82
+	JNE  strand80
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2548,29 +2548,29 @@ done88:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some79
+	JMP  some77
 
-done80:
+done78:
 	TESTQ DI, DI
-	JL    whole93
+	JL    whole89
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned60
+	JMP   aligned58
 
-whole93:
+whole89:
 	DECQ R8
-	JEQ  steps59
+	JEQ  steps57
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step58
+	JMP  step56
 
-steps59:
+steps57:
 	VZEROUPPER
 	RET
 
@@ -2588,33 +2588,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block95:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks96
+	JLT        blocks92
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near97
+	JEQ        near93
 	PREFETCHT1 (DX)(R8*1)
 
-near97:
+near93:
 	CMPB    72(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded94
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded98:
+loaded94:
 	CMPB    73(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded95
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded99:
+loaded95:
 	CMPB      272(CX), $0x00
-	JNE       kind101
+	JNE       kind97
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2623,11 +2623,11 @@ loaded99:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done100
+	JMP       done96
 
-kind101:
+kind97:
 	CMPB      272(CX), $0x01
-	JNE       kind102
+	JNE       kind98
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2640,11 +2640,11 @@ kind101:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done100
+	JMP       done96
 
-kind102:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind103
+	JNE         kind99
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2681,9 +2681,9 @@ kind102:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done100
+	JMP         done96
 
-kind103:
+kind99:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2700,9 +2700,9 @@ kind103:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done100
+	JMP       done96
 
-done100:
+done96:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2712,29 +2712,29 @@ done100:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind106
+	JNE       kind102
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around107
+	JNE       around103
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored108
+	JMP       stored104
 
-around107:
+around103:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored108:
-	JMP done105
+stored104:
+	JMP done101
 
-kind106:
+kind102:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2760,60 +2760,60 @@ kind106:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around110
+	JNE       around106
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored111
+	JMP       stored107
 
-around110:
+around106:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored111:
-	JMP done105
+stored107:
+	JMP done101
 
-done105:
+done101:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block95
+	JMP  block91
 
-blocks96:
-some112:
+blocks92:
+some108:
 	TESTQ     AX, AX
-	JLE       done113
+	JLE       done109
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded114
+	JEQ       loaded110
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded114:
+loaded110:
 	CMPB      73(CX), $0x00
-	JEQ       loaded115
+	JEQ       loaded111
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded115:
+loaded111:
 	CMPB        272(CX), $0x00
-	JNE         kind117
+	JNE         kind113
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done116
+	JMP         done112
 
-kind117:
+kind113:
 	CMPB        272(CX), $0x01
-	JNE         kind118
+	JNE         kind114
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done116
+	JMP         done112
 
-kind118:
+kind114:
 	CMPB        272(CX), $0x02
-	JNE         kind119
+	JNE         kind115
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2823,25 +2823,25 @@ kind118:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done116
+	JMP         done112
 
-kind119:
+kind115:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done116
+	JMP         done112
 
-done116:
+done112:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind122
+	JNE       kind118
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done121
+	JMP       done117
 
-kind122:
+kind118:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2850,17 +2850,17 @@ kind122:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done121
+	JMP       done117
 
-done121:
+done117:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some112
+	JMP  some108
 
-done113:
+done109:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3111,7 +3111,7 @@ done33:
 
 done30:
 	CMPB 275(CX), $0x00
-	JNE  taken37
+	JNE  taken36
 
 done8:
 	ADDQ 152(CX), R10
@@ -3177,7 +3177,7 @@ some31:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked32
 
-taken37:
+taken36:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3193,12 +3193,12 @@ taken37:
 	JMP       whole6
 
 other2:
-step38:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned40
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3208,30 +3208,30 @@ step38:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some41
+	JMP     some40
 
-aligned40:
-turn42:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns44
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand45:
+strand44:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block43:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near46
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near46:
+near45:
 	CMPB      272(CX), $0x00
-	JNE       kind48
+	JNE       kind47
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -3240,9 +3240,9 @@ near46:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done47
+	JMP       done46
 
-kind48:
+kind47:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -3255,9 +3255,9 @@ kind48:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done47
+	JMP       done46
 
-done47:
+done46:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -3267,67 +3267,67 @@ done47:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored51
+	JMP       stored50
 
-around50:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored51:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block43
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand45
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn42
+	JMP  turn41
 
-turns44:
-some41:
-some52:
+turns43:
+some40:
+some51:
 	TESTQ      AX, AX
-	JLE        done53
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near54
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near54:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand55:
+strand54:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind57
+	JNE          kind56
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done56
+	JMP          done55
 
-kind57:
+kind56:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done56
+	JMP         done55
 
-done56:
+done55:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -3337,7 +3337,7 @@ done56:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand55
+	JNE     strand54
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3345,29 +3345,29 @@ done56:
 	ADDQ    $+32, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some52
+	JMP     some51
 
-done53:
+done52:
 	TESTQ DI, DI
-	JL    whole60
+	JL    whole58
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned40
+	JMP   aligned39
 
-whole60:
+whole58:
 	DECQ R8
-	JEQ  steps39
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step38
+	JMP  step37
 
-steps39:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -3385,34 +3385,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block62:
+block60:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near64
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near64:
+near62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded63
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded65:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded64
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded66:
+loaded64:
 	CMPB      272(CX), $0x00
-	JNE       kind68
+	JNE       kind66
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -3421,9 +3421,9 @@ loaded66:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done67
+	JMP       done65
 
-kind68:
+kind66:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3436,9 +3436,9 @@ kind68:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done67
+	JMP       done65
 
-done67:
+done65:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -3448,57 +3448,57 @@ done67:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around68
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored71
+	JMP       stored69
 
-around70:
+around68:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored71:
+stored69:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block60
 
-blocks63:
-some72:
+blocks61:
+some70:
 	TESTQ     AX, AX
-	JLE       done73
+	JLE       done71
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded72
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded74:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded73
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded75:
+loaded73:
 	CMPB        272(CX), $0x00
-	JNE         kind77
+	JNE         kind75
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done76
+	JMP         done74
 
-kind77:
+kind75:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done76
+	JMP         done74
 
-done76:
+done74:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -3507,9 +3507,9 @@ done76:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some72
+	JMP     some70
 
-done73:
+done71:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3686,7 +3686,7 @@ done33:
 
 done30:
 	CMPB 275(CX), $0x00
-	JNE  taken37
+	JNE  taken36
 
 done8:
 	ADDQ 152(CX), R10
@@ -3751,7 +3751,7 @@ some31:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked32
 
-taken37:
+taken36:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3767,12 +3767,12 @@ taken37:
 	JMP       whole6
 
 other2:
-step38:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned40
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3782,29 +3782,29 @@ step38:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some41
+	JMP     some40
 
-aligned40:
-turn42:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns44
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand45:
+strand44:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block43:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near46
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 
-near46:
+near45:
 	CMPB      272(CX), $0x00
-	JNE       kind48
+	JNE       kind47
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -3813,9 +3813,9 @@ near46:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done47
+	JMP       done46
 
-kind48:
+kind47:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -3828,9 +3828,9 @@ kind48:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done47
+	JMP       done46
 
-done47:
+done46:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -3840,67 +3840,67 @@ done47:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored51
+	JMP       stored50
 
-around50:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored51:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block43
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand45
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn42
+	JMP  turn41
 
-turns44:
-some41:
-some52:
+turns43:
+some40:
+some51:
 	TESTQ      AX, AX
-	JLE        done53
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near54
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near54:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand55:
+strand54:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind57
+	JNE          kind56
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done56
+	JMP          done55
 
-kind57:
+kind56:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done56
+	JMP         done55
 
-done56:
+done55:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -3910,7 +3910,7 @@ done56:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand55
+	JNE     strand54
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3918,29 +3918,29 @@ done56:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some52
+	JMP     some51
 
-done53:
+done52:
 	TESTQ DI, DI
-	JL    whole60
+	JL    whole58
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned40
+	JMP   aligned39
 
-whole60:
+whole58:
 	DECQ R8
-	JEQ  steps39
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step38
+	JMP  step37
 
-steps39:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -3958,33 +3958,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block62:
+block60:
 	CMPQ       AX, $0x00000020
-	JLT        blocks63
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near64
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 
-near64:
+near62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded63
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded65:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded64
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded66:
+loaded64:
 	CMPB      272(CX), $0x00
-	JNE       kind68
+	JNE       kind66
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -3993,9 +3993,9 @@ loaded66:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done67
+	JMP       done65
 
-kind68:
+kind66:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4008,9 +4008,9 @@ kind68:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done67
+	JMP       done65
 
-done67:
+done65:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4020,57 +4020,57 @@ done67:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around68
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored71
+	JMP       stored69
 
-around70:
+around68:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored71:
+stored69:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block62
+	JMP  block60
 
-blocks63:
-some72:
+blocks61:
+some70:
 	TESTQ     AX, AX
-	JLE       done73
+	JLE       done71
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded72
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded74:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded73
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded75:
+loaded73:
 	CMPB        272(CX), $0x00
-	JNE         kind77
+	JNE         kind75
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done76
+	JMP         done74
 
-kind77:
+kind75:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done76
+	JMP         done74
 
-done76:
+done74:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -4079,9 +4079,9 @@ done76:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some72
+	JMP     some70
 
-done73:
+done71:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4357,7 +4357,7 @@ done46:
 
 done40:
 	CMPB 275(CX), $0x00
-	JNE  taken51
+	JNE  taken49
 
 done8:
 	ADDQ 152(CX), R10
@@ -4433,7 +4433,7 @@ some41:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked42
 
-taken51:
+taken49:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -4449,12 +4449,12 @@ taken51:
 	JMP       whole6
 
 other2:
-step52:
+step50:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned54
+	JEQ     aligned52
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4464,30 +4464,30 @@ step52:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some55
+	JMP     some53
 
-aligned54:
-turn56:
+aligned52:
+turn54:
 	CMPQ AX, 104(CX)
-	JLT  turns58
+	JLT  turns56
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand59:
+strand57:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block57:
+block55:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near60
+	JEQ        near58
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near60:
+near58:
 	CMPB      272(CX), $0x00
-	JNE       kind62
+	JNE       kind60
 	VPMOVSXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX), Z8
@@ -4496,9 +4496,9 @@ near60:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done61
+	JMP       done59
 
-kind62:
+kind60:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -4511,9 +4511,9 @@ kind62:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done61
+	JMP       done59
 
-done61:
+done59:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -4523,29 +4523,29 @@ done61:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind65
+	JNE       kind63
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around64
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored67
+	JMP       stored65
 
-around66:
+around64:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored67:
-	JMP done64
+stored65:
+	JMP done62
 
-kind65:
+kind63:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -4571,75 +4571,75 @@ kind65:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around69
+	JNE       around67
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored70
+	JMP       stored68
 
-around69:
+around67:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored70:
-	JMP done64
+stored68:
+	JMP done62
 
-done64:
+done62:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block57
+	JNE  block55
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand59
+	JNE  strand57
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn56
+	JMP  turn54
 
-turns58:
-some55:
-some71:
+turns56:
+some53:
+some69:
 	TESTQ      AX, AX
-	JLE        done72
+	JLE        done70
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near73
+	JEQ        near71
 	PREFETCHT1 (DX)(R9*1)
 
-near73:
+near71:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand74:
+strand72:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind76
+	JNE          kind74
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done75
+	JMP          done73
 
-kind76:
+kind74:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done75
+	JMP         done73
 
-done75:
+done73:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind79
+	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done78
+	JMP       done76
 
-kind79:
+kind77:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4648,16 +4648,16 @@ kind79:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done78
+	JMP       done76
 
-done78:
+done76:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand74
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4665,29 +4665,29 @@ done78:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some71
+	JMP  some69
 
-done72:
+done70:
 	TESTQ DI, DI
-	JL    whole83
+	JL    whole79
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned54
+	JMP   aligned52
 
-whole83:
+whole79:
 	DECQ R8
-	JEQ  steps53
+	JEQ  steps51
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step52
+	JMP  step50
 
-steps53:
+steps51:
 	VZEROUPPER
 	RET
 
@@ -4705,34 +4705,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block85:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks86
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near87
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near87:
+near83:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded84
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded88:
+loaded84:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded85
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded89:
+loaded85:
 	CMPB      272(CX), $0x00
-	JNE       kind91
+	JNE       kind87
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -4741,9 +4741,9 @@ loaded89:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done90
+	JMP       done86
 
-kind91:
+kind87:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4756,9 +4756,9 @@ kind91:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done90
+	JMP       done86
 
-done90:
+done86:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -4768,29 +4768,29 @@ done90:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind94
+	JNE       kind90
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around95
+	JNE       around91
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored96
+	JMP       stored92
 
-around95:
+around91:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored96:
-	JMP done93
+stored92:
+	JMP done89
 
-kind94:
+kind90:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4816,65 +4816,65 @@ kind94:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around98
+	JNE       around94
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored99
+	JMP       stored95
 
-around98:
+around94:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored99:
-	JMP done93
+stored95:
+	JMP done89
 
-done93:
+done89:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block85
+	JMP  block81
 
-blocks86:
-some100:
+blocks82:
+some96:
 	TESTQ     AX, AX
-	JLE       done101
+	JLE       done97
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded102
+	JEQ       loaded98
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded102:
+loaded98:
 	CMPB      73(CX), $0x00
-	JEQ       loaded103
+	JEQ       loaded99
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded103:
+loaded99:
 	CMPB        272(CX), $0x00
-	JNE         kind105
+	JNE         kind101
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done104
+	JMP         done100
 
-kind105:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done104
+	JMP         done100
 
-done104:
+done100:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind108
+	JNE       kind104
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done107
+	JMP       done103
 
-kind108:
+kind104:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -4883,17 +4883,17 @@ kind108:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done107
+	JMP       done103
 
-done107:
+done103:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some100
+	JMP  some96
 
-done101:
+done97:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5088,7 +5088,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -5156,7 +5156,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5172,12 +5172,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5187,30 +5187,30 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near37:
+near36:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5268,52 +5268,52 @@ near37:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around37
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored39
+	JMP           stored38
 
-around38:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS  (R10), Z0
 	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
@@ -5337,7 +5337,7 @@ strand43:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand43
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5345,29 +5345,29 @@ strand43:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -5385,34 +5385,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded51:
+loaded49:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5470,44 +5470,44 @@ loaded51:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around52
+	JNE           around50
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored53
+	JMP           stored51
 
-around52:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored53:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded57:
+loaded55:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5528,9 +5528,9 @@ loaded57:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some54
+	JMP           some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5659,7 +5659,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -5725,7 +5725,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5741,12 +5741,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5756,28 +5756,28 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near37:
+near36:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -5791,52 +5791,52 @@ near37:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -5849,7 +5849,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5857,29 +5857,29 @@ strand43:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -5897,32 +5897,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded51:
+loaded49:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -5936,44 +5936,44 @@ loaded51:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored53
+	JMP       stored51
 
-around52:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored53:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded57:
+loaded55:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -5983,9 +5983,9 @@ loaded57:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some54
+	JMP         some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6286,7 +6286,7 @@ done37:
 
 done34:
 	CMPB 275(CX), $0x00
-	JNE  taken42
+	JNE  taken40
 
 done8:
 	ADDQ 152(CX), R10
@@ -6365,7 +6365,7 @@ some35:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked36
 
-taken42:
+taken40:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6381,12 +6381,12 @@ taken42:
 	JMP       whole6
 
 other2:
-step43:
+step41:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned43
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6396,30 +6396,30 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some44
 
-aligned45:
-turn47:
+aligned43:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns47
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand48:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block48:
+block46:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near49
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near51:
+near49:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6477,29 +6477,29 @@ near51:
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind53
+	JNE           kind51
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around52
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored55
+	JMP           stored53
 
-around54:
+around52:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored55:
-	JMP done52
+stored53:
+	JMP done50
 
-kind53:
+kind51:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -6525,51 +6525,51 @@ kind53:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around55
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored58
+	JMP       stored56
 
-around57:
+around55:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored58:
-	JMP done52
+stored56:
+	JMP done50
 
-done52:
+done50:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block48
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn45
 
-turns49:
-some46:
-some59:
+turns47:
+some44:
+some57:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done58
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near59:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand60:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -6587,12 +6587,12 @@ strand62:
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind64
+	JNE           kind62
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done63
+	JMP           done61
 
-kind64:
+kind62:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6601,16 +6601,16 @@ kind64:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done63
+	JMP       done61
 
-done63:
+done61:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand62
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6618,29 +6618,29 @@ done63:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some59
+	JMP  some57
 
-done60:
+done58:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole64
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned43
 
-whole68:
+whole64:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step41
 
-steps44:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -6658,34 +6658,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block66:
 	CMPQ       AX, $0x00000040
-	JLT        blocks71
+	JLT        blocks67
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near68
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near72:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded69
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded73:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded70
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded74:
+loaded70:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6743,29 +6743,29 @@ loaded74:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind76
+	JNE           kind72
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around77
+	JNE           around73
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored78
+	JMP           stored74
 
-around77:
+around73:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored78:
-	JMP done75
+stored74:
+	JMP done71
 
-kind76:
+kind72:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6791,43 +6791,43 @@ kind76:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around76
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored81
+	JMP       stored77
 
-around80:
+around76:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored81:
-	JMP done75
+stored77:
+	JMP done71
 
-done75:
+done71:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block70
+	JMP  block66
 
-blocks71:
-some82:
+blocks67:
+some78:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done79
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded80
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded84:
+loaded80:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded81
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded85:
+loaded81:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6843,12 +6843,12 @@ loaded85:
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
 	CMPB          273(CX), $0x00
-	JNE           kind87
+	JNE           kind83
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done86
+	JMP           done82
 
-kind87:
+kind83:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -6857,17 +6857,17 @@ kind87:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done86
+	JMP       done82
 
-done86:
+done82:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some82
+	JMP  some78
 
-done83:
+done79:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6996,7 +6996,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -7064,7 +7064,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7080,12 +7080,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7095,30 +7095,30 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near37:
+near36:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -7132,52 +7132,52 @@ near37:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -7190,7 +7190,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7198,29 +7198,29 @@ strand43:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -7238,34 +7238,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded51:
+loaded49:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -7279,44 +7279,44 @@ loaded51:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored53
+	JMP       stored51
 
-around52:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored53:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded57:
+loaded55:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -7326,9 +7326,9 @@ loaded57:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some54
+	JMP       some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7457,7 +7457,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -7525,7 +7525,7 @@ some25:
 	PREFETCHT1 (R13)(R12*8)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7541,12 +7541,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7556,30 +7556,30 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near37:
+near36:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -7593,52 +7593,52 @@ near37:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -7651,7 +7651,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7659,29 +7659,29 @@ strand43:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -7699,34 +7699,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded51:
+loaded49:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -7740,44 +7740,44 @@ loaded51:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored53
+	JMP       stored51
 
-around52:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored53:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded57:
+loaded55:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -7787,9 +7787,9 @@ loaded57:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some54
+	JMP       some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7929,7 +7929,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -7996,7 +7996,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8012,12 +8012,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8027,28 +8027,28 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near37:
+near36:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -8066,52 +8066,52 @@ near37:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored39:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -8125,7 +8125,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8133,29 +8133,29 @@ strand43:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -8173,32 +8173,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded51:
+loaded49:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -8216,44 +8216,44 @@ loaded51:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored53
+	JMP       stored51
 
-around52:
+around50:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored53:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded57:
+loaded55:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -8264,9 +8264,9 @@ loaded57:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some54
+	JMP         some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8450,7 +8450,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -8514,7 +8514,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8530,12 +8530,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8545,28 +8545,28 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near37:
+near36:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8606,48 +8606,48 @@ near37:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored39:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -8668,7 +8668,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8676,29 +8676,29 @@ strand43:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ R8
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -8716,32 +8716,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded50:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded49
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded51:
+loaded49:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8783,40 +8783,40 @@ loaded51:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around50
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored53
+	JMP       stored51
 
-around52:
+around50:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored53:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some54:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded56:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded57:
+loaded55:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -8834,9 +8834,9 @@ loaded57:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some54
+	JMP         some52
 
-done55:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

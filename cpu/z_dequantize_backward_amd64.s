@@ -50,6 +50,17 @@ next4:
 	PREFETCHT1 (BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	VMOVUPS   (DX), Z10
@@ -57,7 +68,7 @@ near7:
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -66,11 +77,11 @@ near7:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	CMPB      272(CX), $0x01
-	JNE       kind10
+	JNE       kind11
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -83,11 +94,11 @@ kind9:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done8
+	JMP       done9
 
-kind10:
+kind11:
 	CMPB        272(CX), $0x02
-	JNE         kind11
+	JNE         kind12
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -124,9 +135,9 @@ kind10:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done8
+	JMP         done9
 
-kind11:
+kind12:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -143,9 +154,9 @@ kind11:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -167,20 +178,20 @@ done8:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around14
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored14
+	JMP       stored15
 
-around13:
+around14:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored14:
+stored15:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
@@ -195,22 +206,22 @@ rest5:
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind16
+	JNE         kind17
 	VPMOVSXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done15
+	JMP         done16
 
-kind16:
+kind17:
 	CMPB        272(CX), $0x01
-	JNE         kind17
+	JNE         kind18
 	VPMOVZXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done15
+	JMP         done16
 
-kind17:
+kind18:
 	CMPB        272(CX), $0x02
-	JNE         kind18
+	JNE         kind19
 	VPMOVSXBW.Z (BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -220,32 +231,38 @@ kind17:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done15
+	JMP         done16
 
-kind18:
+kind19:
 	VPMOVZXBW.Z (BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done15
+	JMP         done16
 
-done15:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z2, K1, Z2
-	VADDPS   Z10, Z6, K1, Z6
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly21
-	CMPB     76(CX), $0x00
-	JEQ      partly21
+done16:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly21
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU64 Z10, (SI)
+	JMP       stored24
+
+around23:
 	VMOVNTDQ Z10, (SI)
-	JMP      stored20
+
+stored24:
+	JMP stored22
 
 partly21:
 	VMOVUPS Z10, K1, (SI)
 
-stored20:
+stored22:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -254,22 +271,22 @@ stored20:
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind23
+	JNE         kind26
 	VPMOVSXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done22
+	JMP         done25
 
-kind23:
+kind26:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind27
 	VPMOVZXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done22
+	JMP         done25
 
-kind24:
+kind27:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind28
 	VPMOVSXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -279,32 +296,38 @@ kind24:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done22
+	JMP         done25
 
-kind25:
+kind28:
 	VPMOVZXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done22
+	JMP         done25
 
-done22:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z3, K1, Z3
-	VADDPS   Z10, Z7, K1, Z7
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly28
-	CMPB     76(CX), $0x00
-	JEQ      partly28
+done25:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly30
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored33
+
+around32:
 	VMOVNTDQ Z10, 64(SI)
-	JMP      stored27
 
-partly28:
+stored33:
+	JMP stored31
+
+partly30:
 	VMOVUPS Z10, K1, 64(SI)
 
-stored27:
+stored31:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -313,22 +336,22 @@ stored27:
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind30
+	JNE         kind35
 	VPMOVSXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done29
+	JMP         done34
 
-kind30:
+kind35:
 	CMPB        272(CX), $0x01
-	JNE         kind31
+	JNE         kind36
 	VPMOVZXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done34
 
-kind31:
+kind36:
 	CMPB        272(CX), $0x02
-	JNE         kind32
+	JNE         kind37
 	VPMOVSXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -338,32 +361,38 @@ kind31:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done34
 
-kind32:
+kind37:
 	VPMOVZXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done34
 
-done29:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z4, K1, Z4
-	VADDPS   Z10, Z8, K1, Z8
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly35
-	CMPB     76(CX), $0x00
-	JEQ      partly35
+done34:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly39
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored42
+
+around41:
 	VMOVNTDQ Z10, 128(SI)
-	JMP      stored34
 
-partly35:
+stored42:
+	JMP stored40
+
+partly39:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored34:
+stored40:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -372,22 +401,22 @@ stored34:
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind37
+	JNE         kind44
 	VPMOVSXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done36
+	JMP         done43
 
-kind37:
+kind44:
 	CMPB        272(CX), $0x01
-	JNE         kind38
+	JNE         kind45
 	VPMOVZXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done36
+	JMP         done43
 
-kind38:
+kind45:
 	CMPB        272(CX), $0x02
-	JNE         kind39
+	JNE         kind46
 	VPMOVSXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -397,32 +426,38 @@ kind38:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done36
+	JMP         done43
 
-kind39:
+kind46:
 	VPMOVZXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done36
+	JMP         done43
 
-done36:
-	VSUBPS   Z1, Z11, Z1
-	VMULPS   Z1, Z10, Z1
-	VADDPS   Z1, Z5, K1, Z5
-	VADDPS   Z10, Z9, K1, Z9
-	VMULPS   Z0, Z10, Z0
-	CMPQ     R8, $0x10
-	JLT      partly42
-	CMPB     76(CX), $0x00
-	JEQ      partly42
+done43:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly48
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored51
+
+around50:
 	VMOVNTDQ Z0, 192(SI)
-	JMP      stored41
 
-partly42:
+stored51:
+	JMP stored49
+
+partly48:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored41:
+stored49:
 	SUBQ $0x10, R8
 
 done6:
@@ -449,18 +484,18 @@ done6:
 	RET
 
 other2:
-step43:
+step52:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn47:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns58
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand50:
+strand59:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -473,23 +508,23 @@ strand50:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block48:
+block57:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
 	PREFETCHT1 192(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near51:
+near60:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind53
+	JNE       kind62
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -498,11 +533,11 @@ near51:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done52
+	JMP       done61
 
-kind53:
+kind62:
 	CMPB      272(CX), $0x01
-	JNE       kind54
+	JNE       kind63
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -515,11 +550,11 @@ kind53:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done52
+	JMP       done61
 
-kind54:
+kind63:
 	CMPB        272(CX), $0x02
-	JNE         kind55
+	JNE         kind64
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -556,9 +591,9 @@ kind54:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done52
+	JMP         done61
 
-kind55:
+kind64:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -575,9 +610,9 @@ kind55:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done52
+	JMP       done61
 
-done52:
+done61:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -599,25 +634,25 @@ done52:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around66
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored58
+	JMP       stored67
 
-around57:
+around66:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored58:
+stored67:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block48
+	JNE     block57
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -631,51 +666,51 @@ stored58:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand50
+	JNE     strand59
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn47
+	JMP     turn56
 
-turns49:
-some59:
+turns58:
+some68:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done69
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near61
+	JEQ        near70
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near61:
+near70:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand62:
+strand71:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind64
+	JNE          kind73
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done63
+	JMP          done72
 
-kind64:
+kind73:
 	CMPB        272(CX), $0x01
-	JNE         kind65
+	JNE         kind74
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done63
+	JMP         done72
 
-kind65:
+kind74:
 	CMPB        272(CX), $0x02
-	JNE         kind66
+	JNE         kind75
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
 	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
@@ -685,16 +720,16 @@ kind65:
 	VCVTPH2PS   Y3, Z3
 	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done63
+	JMP         done72
 
-kind66:
+kind75:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done63
+	JMP         done72
 
-done63:
+done72:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -713,7 +748,7 @@ done63:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand62
+	JNE       strand71
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -726,11 +761,11 @@ done63:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some59
+	JMP       some68
 
-done60:
+done69:
 	DECQ R11
-	JEQ  steps44
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -741,9 +776,9 @@ done60:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step52
 
-steps44:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -757,9 +792,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide70
+	JNE          wide78
 	CMPQ         AX, $0x00000040
-	JLT          rest69
+	JLT          rest77
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -769,41 +804,41 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block71:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks72
+	JLT        blocks80
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near73
+	JEQ        near81
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near73:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded82
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded74:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded83
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded75:
+loaded83:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind77
+	JNE       kind85
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXBD 16(BX), Z21
@@ -812,11 +847,11 @@ loaded75:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done76
+	JMP       done84
 
-kind77:
+kind85:
 	CMPB      272(CX), $0x01
-	JNE       kind78
+	JNE       kind86
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXBD 16(BX), Z21
@@ -829,11 +864,11 @@ kind77:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done76
+	JMP       done84
 
-kind78:
+kind86:
 	CMPB        272(CX), $0x02
-	JNE         kind79
+	JNE         kind87
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
@@ -870,9 +905,9 @@ kind78:
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
 	VMOVAPS     Z23, Z23
-	JMP         done76
+	JMP         done84
 
-kind79:
+kind87:
 	VPMOVZXBW (BX), Y20
 	VPSLLW    $0x08, Y20, Y20
 	VCVTPH2PS Y20, Z20
@@ -889,9 +924,9 @@ kind79:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done76
+	JMP       done84
 
-done76:
+done84:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -913,29 +948,29 @@ done76:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around81
+	JNE       around89
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored82
+	JMP       stored90
 
-around81:
+around89:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored82:
+stored90:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block71
+	JMP  block79
 
-blocks72:
+blocks80:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -944,44 +979,44 @@ blocks72:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest69
+	JMP     rest77
 
-wide70:
-block83:
+wide78:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks84
+	JLT        blocks92
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near85
+	JEQ        near93
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near85:
+near93:
 	CMPB    72(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded94
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded86:
+loaded94:
 	CMPB    73(CX), $0x00
-	JEQ     loaded87
+	JEQ     loaded95
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded87:
+loaded95:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind89
+	JNE       kind97
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
@@ -990,11 +1025,11 @@ loaded87:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done88
+	JMP       done96
 
-kind89:
+kind97:
 	CMPB      272(CX), $0x01
-	JNE       kind90
+	JNE       kind98
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
@@ -1007,11 +1042,11 @@ kind89:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done88
+	JMP       done96
 
-kind90:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind91
+	JNE         kind99
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -1048,9 +1083,9 @@ kind90:
 	VMOVAPS     Z13, Z13
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
-	JMP         done88
+	JMP         done96
 
-kind91:
+kind99:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -1067,9 +1102,9 @@ kind91:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done88
+	JMP       done96
 
-done88:
+done96:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1107,70 +1142,70 @@ done88:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around93
+	JNE       around101
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored94
+	JMP       stored102
 
-around93:
+around101:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored94:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay95
+	JEQ  stay103
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay95:
+stay103:
 	SUBQ $0x00000040, AX
-	JMP  block83
+	JMP  block91
 
-blocks84:
-rest69:
-some96:
+blocks92:
+rest77:
+some104:
 	TESTQ     AX, AX
-	JLE       done97
+	JLE       done105
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded98:
+loaded106:
 	CMPB      73(CX), $0x00
-	JEQ       loaded99
+	JEQ       loaded107
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded99:
+loaded107:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind101
+	JNE         kind109
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done100
+	JMP         done108
 
-kind101:
+kind109:
 	CMPB        272(CX), $0x01
-	JNE         kind102
+	JNE         kind110
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done100
+	JMP         done108
 
-kind102:
+kind110:
 	CMPB        272(CX), $0x02
-	JNE         kind103
+	JNE         kind111
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -1180,16 +1215,16 @@ kind102:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done100
+	JMP         done108
 
-kind103:
+kind111:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done100
+	JMP         done108
 
-done100:
+done108:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -1208,9 +1243,9 @@ done100:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some96
+	JMP       some104
 
-done97:
+done105:
 	VZEROUPPER
 	RET
 
@@ -1301,6 +1336,17 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	VMOVUPS   (DX), Z10
@@ -1308,7 +1354,7 @@ near7:
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -1317,9 +1363,9 @@ near7:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -1332,9 +1378,9 @@ kind9:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1356,20 +1402,20 @@ done8:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around12
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored12
+	JMP       stored13
 
-around11:
+around12:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored12:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
@@ -1384,34 +1430,40 @@ rest5:
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind14
+	JNE         kind15
 	VPMOVSXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done13
+	JMP         done14
 
-kind14:
+kind15:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done13
+	JMP         done14
 
-done13:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z2, K1, Z2
-	VADDPS   Z10, Z6, K1, Z6
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly17
-	CMPB     76(CX), $0x00
-	JEQ      partly17
+done14:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly17
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Z10, (SI)
+	JMP       stored20
+
+around19:
 	VMOVNTDQ Z10, (SI)
-	JMP      stored16
+
+stored20:
+	JMP stored18
 
 partly17:
 	VMOVUPS Z10, K1, (SI)
 
-stored16:
+stored18:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1420,34 +1472,40 @@ stored16:
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind19
+	JNE         kind22
 	VPMOVSXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done18
+	JMP         done21
 
-kind19:
+kind22:
 	VPMOVZXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done18
+	JMP         done21
 
-done18:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z3, K1, Z3
-	VADDPS   Z10, Z7, K1, Z7
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly22
-	CMPB     76(CX), $0x00
-	JEQ      partly22
+done21:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly24
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored27
+
+around26:
 	VMOVNTDQ Z10, 64(SI)
-	JMP      stored21
 
-partly22:
+stored27:
+	JMP stored25
+
+partly24:
 	VMOVUPS Z10, K1, 64(SI)
 
-stored21:
+stored25:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1456,34 +1514,40 @@ stored21:
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind24
+	JNE         kind29
 	VPMOVSXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done23
+	JMP         done28
 
-kind24:
+kind29:
 	VPMOVZXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done23
+	JMP         done28
 
-done23:
-	VSUBPS   Z1, Z11, Z11
-	VMULPS   Z11, Z10, Z11
-	VADDPS   Z11, Z4, K1, Z4
-	VADDPS   Z10, Z8, K1, Z8
-	VMULPS   Z0, Z10, Z10
-	CMPQ     R8, $0x10
-	JLT      partly27
-	CMPB     76(CX), $0x00
-	JEQ      partly27
+done28:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly31
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored34
+
+around33:
 	VMOVNTDQ Z10, 128(SI)
-	JMP      stored26
 
-partly27:
+stored34:
+	JMP stored32
+
+partly31:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored26:
+stored32:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1492,34 +1556,40 @@ stored26:
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind29
+	JNE         kind36
 	VPMOVSXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done28
+	JMP         done35
 
-kind29:
+kind36:
 	VPMOVZXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done28
+	JMP         done35
 
-done28:
-	VSUBPS   Z1, Z11, Z1
-	VMULPS   Z1, Z10, Z1
-	VADDPS   Z1, Z5, K1, Z5
-	VADDPS   Z10, Z9, K1, Z9
-	VMULPS   Z0, Z10, Z0
-	CMPQ     R8, $0x10
-	JLT      partly32
-	CMPB     76(CX), $0x00
-	JEQ      partly32
+done35:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly38
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored41
+
+around40:
 	VMOVNTDQ Z0, 192(SI)
-	JMP      stored31
 
-partly32:
+stored41:
+	JMP stored39
+
+partly38:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored31:
+stored39:
 	SUBQ $0x10, R8
 
 done6:
@@ -1546,18 +1616,18 @@ done6:
 	RET
 
 other2:
-step33:
+step42:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn37:
+turn46:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns48
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand40:
+strand49:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -1570,10 +1640,10 @@ strand40:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block38:
+block47:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near41
+	JEQ        near50
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -1581,13 +1651,13 @@ block38:
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near41:
+near50:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind43
+	JNE       kind52
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -1596,9 +1666,9 @@ near41:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done42
+	JMP       done51
 
-kind43:
+kind52:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -1611,9 +1681,9 @@ kind43:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done42
+	JMP       done51
 
-done42:
+done51:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1635,25 +1705,25 @@ done42:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around54
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored46
+	JMP       stored55
 
-around45:
+around54:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored46:
+stored55:
 	ADDQ    $+256, DX
 	ADDQ    $+128, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block38
+	JNE     block47
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -1667,47 +1737,47 @@ stored46:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand40
+	JNE     strand49
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn37
+	JMP     turn46
 
-turns39:
-some47:
+turns48:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand50:
+strand59:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind52
+	JNE          kind61
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done51
+	JMP          done60
 
-kind52:
+kind61:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done51
+	JMP         done60
 
-done51:
+done60:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -1726,7 +1796,7 @@ done51:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand50
+	JNE       strand59
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -1739,11 +1809,11 @@ done51:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some47
+	JMP       some56
 
-done48:
+done57:
 	DECQ R11
-	JEQ  steps34
+	JEQ  steps43
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1754,9 +1824,9 @@ done48:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step33
+	JMP  step42
 
-steps34:
+steps43:
 	VZEROUPPER
 	RET
 
@@ -1770,9 +1840,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide56
+	JNE          wide64
 	CMPQ         AX, $0x00000040
-	JLT          rest55
+	JLT          rest63
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1782,12 +1852,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block57:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks66
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near59
+	JEQ        near67
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1795,29 +1865,29 @@ block57:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near59:
+near67:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded68
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded60:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded69
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded61:
+loaded69:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind63
+	JNE       kind71
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXWD 32(BX), Z21
@@ -1826,9 +1896,9 @@ loaded61:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done62
+	JMP       done70
 
-kind63:
+kind71:
 	VPMOVZXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXWD 32(BX), Z21
@@ -1841,9 +1911,9 @@ kind63:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done62
+	JMP       done70
 
-done62:
+done70:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1865,29 +1935,29 @@ done62:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around73
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored66
+	JMP       stored74
 
-around65:
+around73:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored66:
+stored74:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block65
 
-blocks58:
+blocks66:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1896,15 +1966,15 @@ blocks58:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest55
+	JMP     rest63
 
-wide56:
-block67:
+wide64:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks68
+	JLT        blocks76
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near69
+	JEQ        near77
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1912,29 +1982,29 @@ block67:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near69:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded78
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded70:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded79
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded71:
+loaded79:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind73
+	JNE       kind81
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
@@ -1943,9 +2013,9 @@ loaded71:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done72
+	JMP       done80
 
-kind73:
+kind81:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
@@ -1958,9 +2028,9 @@ kind73:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done72
+	JMP       done80
 
-done72:
+done80:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1998,66 +2068,66 @@ done72:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around83
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored76
+	JMP       stored84
 
-around75:
+around83:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored76:
+stored84:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay77
+	JEQ  stay85
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay77:
+stay85:
 	SUBQ $0x00000040, AX
-	JMP  block67
+	JMP  block75
 
-blocks68:
-rest55:
-some78:
+blocks76:
+rest63:
+some86:
 	TESTQ     AX, AX
-	JLE       done79
+	JLE       done87
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded80
+	JEQ       loaded88
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded80:
+loaded88:
 	CMPB      73(CX), $0x00
-	JEQ       loaded81
+	JEQ       loaded89
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded81:
+loaded89:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind83
+	JNE         kind91
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done82
+	JMP         done90
 
-kind83:
+kind91:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done82
+	JMP         done90
 
-done82:
+done90:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -2076,9 +2146,9 @@ done82:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some78
+	JMP       some86
 
-done79:
+done87:
 	VZEROUPPER
 	RET
 
@@ -2131,6 +2201,17 @@ next4:
 	PREFETCHT1 192(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
 	CMPQ          R8, $0x00000040
 	JLT           rest5
 	VMOVUPS       (DX), Z10
@@ -2206,20 +2287,20 @@ near7:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around8
+	JNE           around9
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored9
+	JMP           stored10
 
-around8:
+around9:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -2253,14 +2334,20 @@ rest5:
 	CMPQ          R8, $0x10
 	JLT           partly11
 	CMPB          76(CX), $0x00
-	JEQ           partly11
-	VMOVNTDQ      Z10, (SI)
-	JMP           stored10
+	JNE           around13
+	VMOVDQU64     Z10, (SI)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z10, (SI)
+
+stored14:
+	JMP stored12
 
 partly11:
 	VMOVUPS Z10, K1, (SI)
 
-stored10:
+stored12:
 	SUBQ          $0x10, R8
 	TESTQ         R8, R8
 	JLE           done6
@@ -2286,16 +2373,22 @@ stored10:
 	VADDPS        Z10, Z7, K1, Z7
 	VMULPS        Z0, Z10, Z10
 	CMPQ          R8, $0x10
-	JLT           partly13
+	JLT           partly15
 	CMPB          76(CX), $0x00
-	JEQ           partly13
-	VMOVNTDQ      Z10, 64(SI)
-	JMP           stored12
+	JNE           around17
+	VMOVDQU64     Z10, 64(SI)
+	JMP           stored18
 
-partly13:
+around17:
+	VMOVNTDQ Z10, 64(SI)
+
+stored18:
+	JMP stored16
+
+partly15:
 	VMOVUPS Z10, K1, 64(SI)
 
-stored12:
+stored16:
 	SUBQ          $0x10, R8
 	TESTQ         R8, R8
 	JLE           done6
@@ -2321,16 +2414,22 @@ stored12:
 	VADDPS        Z10, Z8, K1, Z8
 	VMULPS        Z0, Z10, Z10
 	CMPQ          R8, $0x10
-	JLT           partly15
+	JLT           partly19
 	CMPB          76(CX), $0x00
-	JEQ           partly15
-	VMOVNTDQ      Z10, 128(SI)
-	JMP           stored14
+	JNE           around21
+	VMOVDQU64     Z10, 128(SI)
+	JMP           stored22
 
-partly15:
+around21:
+	VMOVNTDQ Z10, 128(SI)
+
+stored22:
+	JMP stored20
+
+partly19:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored14:
+stored20:
 	SUBQ          $0x10, R8
 	TESTQ         R8, R8
 	JLE           done6
@@ -2356,16 +2455,22 @@ stored14:
 	VADDPS        Z10, Z9, K1, Z9
 	VMULPS        Z0, Z10, Z0
 	CMPQ          R8, $0x10
-	JLT           partly17
+	JLT           partly23
 	CMPB          76(CX), $0x00
-	JEQ           partly17
-	VMOVNTDQ      Z0, 192(SI)
-	JMP           stored16
+	JNE           around25
+	VMOVDQU64     Z0, 192(SI)
+	JMP           stored26
 
-partly17:
+around25:
+	VMOVNTDQ Z0, 192(SI)
+
+stored26:
+	JMP stored24
+
+partly23:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored16:
+stored24:
 	SUBQ $0x10, R8
 
 done6:
@@ -2392,18 +2497,18 @@ done6:
 	RET
 
 other2:
-step18:
+step27:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns33
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand25:
+strand34:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -2416,10 +2521,10 @@ strand25:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block23:
+block32:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near26
+	JEQ        near35
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -2429,7 +2534,7 @@ block23:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near26:
+near35:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -2503,25 +2608,25 @@ near26:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around36
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored28
+	JMP           stored37
 
-around27:
+around36:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored28:
+stored37:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block23
+	JNE     block32
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -2535,31 +2640,31 @@ stored28:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand25
+	JNE     strand34
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn22
+	JMP     turn31
 
-turns24:
-some29:
+turns33:
+some38:
 	TESTQ      AX, AX
-	JLE        done30
+	JLE        done39
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near31:
+near40:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand32:
+strand41:
 	VBROADCASTSS  (R12), Z0
 	VBROADCASTSS  1024(R12), Z1
 	VMOVUPS.Z     (DX), K1, Z2
@@ -2593,7 +2698,7 @@ strand32:
 	ADDQ          200(CX), SI
 	ADDQ          $0x00000004, R12
 	DECQ          R8
-	JNE           strand32
+	JNE           strand41
 	SUBQ          144(CX), DX
 	SUBQ          176(CX), BX
 	SUBQ          208(CX), SI
@@ -2606,11 +2711,11 @@ strand32:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some29
+	JMP           some38
 
-done30:
+done39:
 	DECQ R11
-	JEQ  steps19
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2621,9 +2726,9 @@ done30:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step27
 
-steps19:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -2637,9 +2742,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide35
+	JNE          wide43
 	CMPQ         AX, $0x00000040
-	JLT          rest34
+	JLT          rest42
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -2649,12 +2754,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block36:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks45
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near38
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2664,23 +2769,23 @@ block36:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near38:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded47
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded39:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded48
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded40:
+loaded48:
 	VMOVUPS       (DX), Z16
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -2754,29 +2859,29 @@ loaded40:
 	VMULPS        Z2, Z18, Z18
 	VMULPS        Z3, Z19, Z19
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around49
 	VMOVDQU64     Z16, (SI)
 	VMOVDQU64     Z17, 64(SI)
 	VMOVDQU64     Z18, 128(SI)
 	VMOVDQU64     Z19, 192(SI)
-	JMP           stored42
+	JMP           stored50
 
-around41:
+around49:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored42:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block44
 
-blocks37:
+blocks45:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -2785,15 +2890,15 @@ blocks37:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest34
+	JMP     rest42
 
-wide35:
-block43:
+wide43:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2803,23 +2908,23 @@ block43:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near45:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded54
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded46:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded55
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded47:
+loaded55:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -2909,52 +3014,52 @@ loaded47:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around56
 	VMOVDQU64     Z8, (SI)
 	VMOVDQU64     Z9, 64(SI)
 	VMOVDQU64     Z10, 128(SI)
 	VMOVDQU64     Z11, 192(SI)
-	JMP           stored49
+	JMP           stored57
 
-around48:
+around56:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored49:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay50
+	JEQ  stay58
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay50:
+stay58:
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block51
 
-blocks44:
-rest34:
-some51:
+blocks52:
+rest42:
+some59:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done60
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded61
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded53:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded62
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded54:
+loaded62:
 	VMOVUPS.Z     (DX), K1, Z1
 	VMOVDQU32.Z   (BX), K1, Z3
 	VXORPS        Z2, Z2, Z2
@@ -2986,9 +3091,9 @@ loaded54:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some51
+	JMP           some59
 
-done52:
+done60:
 	VZEROUPPER
 	RET
 
@@ -3337,12 +3442,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block30:
+block29:
 	CMPQ       AX, $0x00000040
-	JLT        blocks31
+	JLT        blocks30
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near32
+	JEQ        near31
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3353,32 +3458,32 @@ block30:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near32:
+near31:
 	XORQ R11, R11
 
-group33:
+group32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded33
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded34:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded34
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded35:
+loaded34:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind37
+	JNE       kind36
 	VPMOVSXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVSXBD 8(BX)(R11*1), Y13
@@ -3387,11 +3492,11 @@ loaded35:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXBD 24(BX)(R11*1), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       done36
+	JMP       done35
 
-kind37:
+kind36:
 	CMPB      272(CX), $0x01
-	JNE       kind38
+	JNE       kind37
 	VPMOVZXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVZXBD 8(BX)(R11*1), Y13
@@ -3404,11 +3509,11 @@ kind37:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done36
+	JMP       done35
 
-kind38:
+kind37:
 	CMPB      272(CX), $0x02
-	JNE       kind39
+	JNE       kind38
 	VPMOVSXBW (BX)(R11*1), X12
 	VPSLLW    $0x07, X12, X12
 	VPANDD    all32_3f803f80<>+0(SB), X12, X13
@@ -3449,9 +3554,9 @@ kind38:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done36
+	JMP       done35
 
-kind39:
+kind38:
 	VPMOVZXBW (BX)(R11*1), X12
 	VPSLLW    $0x08, X12, X12
 	VCVTPH2PS X12, Y12
@@ -3472,9 +3577,9 @@ kind39:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done36
+	JMP       done35
 
-done36:
+done35:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -3512,72 +3617,72 @@ done36:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around40
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored42
+	JMP       stored41
 
-around41:
+around40:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored42:
+stored41:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group33
+	JNE  group32
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay43
+	JEQ  stay42
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay43:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block30
+	JMP  block29
 
-blocks31:
-some44:
+blocks30:
+some43:
 	TESTQ     AX, AX
-	JLE       done45
+	JLE       done44
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded46
+	JEQ       loaded45
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded46:
+loaded45:
 	CMPB      73(CX), $0x00
-	JEQ       loaded47
+	JEQ       loaded46
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded47:
+loaded46:
 	VMOVUPD.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind49
+	JNE         kind48
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         done48
+	JMP         done47
 
-kind49:
+kind48:
 	CMPB        272(CX), $0x01
-	JNE         kind50
+	JNE         kind49
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done48
+	JMP         done47
 
-kind50:
+kind49:
 	CMPB        272(CX), $0x02
-	JNE         kind51
+	JNE         kind50
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -3588,17 +3693,17 @@ kind50:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done48
+	JMP         done47
 
-kind51:
+kind50:
 	VPMOVZXBW.Z (BX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done48
+	JMP         done47
 
-done48:
+done47:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -3617,9 +3722,9 @@ done48:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some44
+	JMP       some43
 
-done45:
+done44:
 	VZEROUPPER
 	RET
 
@@ -3874,12 +3979,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block26:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks26
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near27
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3891,32 +3996,32 @@ block26:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near28:
+near27:
 	XORQ R11, R11
 
-group29:
+group28:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded29
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded30:
+loaded29:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded30
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded31:
+loaded30:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind33
+	JNE       kind32
 	VPMOVSXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVSXWD 16(BX)(R11*2), Y13
@@ -3925,9 +4030,9 @@ loaded31:
 	VCVTDQ2PD Y14, Z14
 	VPMOVSXWD 48(BX)(R11*2), Y15
 	VCVTDQ2PD Y15, Z15
-	JMP       done32
+	JMP       done31
 
-kind33:
+kind32:
 	VPMOVZXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
 	VPMOVZXWD 16(BX)(R11*2), Y13
@@ -3940,9 +4045,9 @@ kind33:
 	VMOVAPD   Z13, Z13
 	VMOVAPD   Z14, Z14
 	VMOVAPD   Z15, Z15
-	JMP       done32
+	JMP       done31
 
-done32:
+done31:
 	VSUBPD    Z4, Z12, Z12
 	VSUBPD    Z5, Z13, Z13
 	VSUBPD    Z6, Z14, Z14
@@ -3980,68 +4085,68 @@ done32:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around34
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored36
+	JMP       stored35
 
-around35:
+around34:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored36:
+stored35:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group29
+	JNE  group28
 	ADDQ $+512, DX
 	ADDQ $+128, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay36
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay36:
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block25
 
-blocks27:
-some38:
+blocks26:
+some37:
 	TESTQ     AX, AX
-	JLE       done39
+	JLE       done38
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded40
+	JEQ       loaded39
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded40:
+loaded39:
 	CMPB      73(CX), $0x00
-	JEQ       loaded41
+	JEQ       loaded40
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded41:
+loaded40:
 	VMOVUPD.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind43
+	JNE         kind42
 	VPMOVSXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
-	JMP         done42
+	JMP         done41
 
-kind43:
+kind42:
 	VPMOVZXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done42
+	JMP         done41
 
-done42:
+done41:
 	VSUBPD    Z4, Z2, Z2
 	VMULPD    Z2, Z1, Z2
 	VMOVUPD.Z (R9), K1, Z3
@@ -4060,9 +4165,9 @@ done42:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some38
+	JMP       some37
 
-done39:
+done38:
 	VZEROUPPER
 	RET
 
@@ -4283,12 +4388,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block20:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks21
+	JLT        blocks20
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -4302,26 +4407,26 @@ block20:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near22:
+near21:
 	XORQ R11, R11
 
-group23:
+group22:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded23
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded24:
+loaded23:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded24
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded25:
+loaded24:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
@@ -4367,54 +4472,54 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around25
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored27
+	JMP       stored26
 
-around26:
+around25:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored27:
+stored26:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group23
+	JNE  group22
 	ADDQ $+512, DX
 	ADDQ $+256, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay27
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay27:
 	SUBQ $0x00000040, AX
-	JMP  block20
+	JMP  block19
 
-blocks21:
-some29:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done29
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded30
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded31
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded31:
 	VMOVUPD.Z   (DX), K1, Z1
 	VCVTDQ2PD.Z (BX), K1, Z2
 	VSUBPD      Z4, Z2, Z2
@@ -4435,9 +4540,9 @@ loaded32:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some29
+	JMP         some28
 
-done30:
+done29:
 	VZEROUPPER
 	RET
 
@@ -4490,17 +4595,26 @@ next4:
 	PREFETCHT1 (BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4513,11 +4627,11 @@ kind9:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind13
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -4526,11 +4640,11 @@ done8:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done11
+	JMP       done12
 
-kind12:
+kind13:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind14
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -4543,11 +4657,11 @@ kind12:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done11
+	JMP       done12
 
-kind13:
+kind14:
 	CMPB        272(CX), $0x02
-	JNE         kind14
+	JNE         kind15
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -4584,9 +4698,9 @@ kind13:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done11
+	JMP         done12
 
-kind14:
+kind15:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -4603,9 +4717,9 @@ kind14:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done11
+	JMP       done12
 
-done11:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -4627,29 +4741,29 @@ done11:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind17
+	JNE       kind18
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored19:
-	JMP done16
+stored20:
+	JMP done17
 
-kind17:
+kind18:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -4675,19 +4789,19 @@ kind17:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored22:
-	JMP done16
+stored23:
+	JMP done17
 
-done16:
+done17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
@@ -4701,34 +4815,34 @@ rest5:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind24
+	JNE         kind25
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done23
+	JMP         done24
 
-kind24:
+kind25:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done23
+	JMP         done24
 
-done23:
+done24:
 	CMPB        272(CX), $0x00
-	JNE         kind27
+	JNE         kind28
 	VPMOVSXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done26
+	JMP         done27
 
-kind27:
+kind28:
 	CMPB        272(CX), $0x01
-	JNE         kind28
+	JNE         kind29
 	VPMOVZXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done26
+	JMP         done27
 
-kind28:
+kind29:
 	CMPB        272(CX), $0x02
-	JNE         kind29
+	JNE         kind30
 	VPMOVSXBW.Z (BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -4738,28 +4852,36 @@ kind28:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done26
+	JMP         done27
 
-kind29:
+kind30:
 	VPMOVZXBW.Z (BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done26
+	JMP         done27
 
-done26:
+done27:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind32
+	JNE       kind33
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done31
+	CMPQ      R8, $0x10
+	JLT       partly34
+	VMOVDQU64 Y15, (SI)
+	JMP       stored35
 
-kind32:
+partly34:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored35:
+	JMP done32
+
+kind33:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -4767,10 +4889,18 @@ kind32:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done31
+	CMPQ      R8, $0x10
+	JLT       partly37
+	VMOVDQU64 Y15, (SI)
+	JMP       stored38
 
-done31:
+partly37:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored38:
+	JMP done32
+
+done32:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -4778,34 +4908,34 @@ done31:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind37
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done36
-
-kind37:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done36
-
-done36:
-	CMPB        272(CX), $0x00
 	JNE         kind40
-	VPMOVSXBD.Z 16(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
+	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done39
 
 kind40:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done39
+
+done39:
+	CMPB        272(CX), $0x00
+	JNE         kind43
+	VPMOVSXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done42
+
+kind43:
 	CMPB        272(CX), $0x01
-	JNE         kind41
+	JNE         kind44
 	VPMOVZXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done39
+	JMP         done42
 
-kind41:
+kind44:
 	CMPB        272(CX), $0x02
-	JNE         kind42
+	JNE         kind45
 	VPMOVSXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -4815,28 +4945,36 @@ kind41:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done39
+	JMP         done42
 
-kind42:
+kind45:
 	VPMOVZXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done39
+	JMP         done42
 
-done39:
+done42:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind48
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done44
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored50
 
-kind45:
+partly49:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored50:
+	JMP done47
+
+kind48:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -4844,10 +4982,18 @@ kind45:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done44
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored53
 
-done44:
+partly52:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored53:
+	JMP done47
+
+done47:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -4855,34 +5001,34 @@ done44:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind50
+	JNE         kind55
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done49
+	JMP         done54
 
-kind50:
+kind55:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done49
+	JMP         done54
 
-done49:
+done54:
 	CMPB        272(CX), $0x00
-	JNE         kind53
+	JNE         kind58
 	VPMOVSXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done52
+	JMP         done57
 
-kind53:
+kind58:
 	CMPB        272(CX), $0x01
-	JNE         kind54
+	JNE         kind59
 	VPMOVZXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done52
+	JMP         done57
 
-kind54:
+kind59:
 	CMPB        272(CX), $0x02
-	JNE         kind55
+	JNE         kind60
 	VPMOVSXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -4892,28 +5038,36 @@ kind54:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done52
+	JMP         done57
 
-kind55:
+kind60:
 	VPMOVZXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done52
+	JMP         done57
 
-done52:
+done57:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind63
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done57
+	CMPQ      R8, $0x10
+	JLT       partly64
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored65
 
-kind58:
+partly64:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored65:
+	JMP done62
+
+kind63:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -4921,10 +5075,18 @@ kind58:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done57
+	CMPQ      R8, $0x10
+	JLT       partly67
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored68
 
-done57:
+partly67:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored68:
+	JMP done62
+
+done62:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -4932,34 +5094,34 @@ done57:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind63
+	JNE         kind70
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done62
+	JMP         done69
 
-kind63:
+kind70:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done62
+	JMP         done69
 
-done62:
+done69:
 	CMPB        272(CX), $0x00
-	JNE         kind66
+	JNE         kind73
 	VPMOVSXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done65
+	JMP         done72
 
-kind66:
+kind73:
 	CMPB        272(CX), $0x01
-	JNE         kind67
+	JNE         kind74
 	VPMOVZXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done65
+	JMP         done72
 
-kind67:
+kind74:
 	CMPB        272(CX), $0x02
-	JNE         kind68
+	JNE         kind75
 	VPMOVSXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -4969,28 +5131,36 @@ kind67:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done65
+	JMP         done72
 
-kind68:
+kind75:
 	VPMOVZXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done65
+	JMP         done72
 
-done65:
+done72:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind71
+	JNE       kind78
 	VCVTPS2PH $0x00, Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done70
+	CMPQ      R8, $0x10
+	JLT       partly79
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored80
 
-kind71:
+partly79:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored80:
+	JMP done77
+
+kind78:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4998,10 +5168,18 @@ kind71:
 	VMOVDQU32 Z3, K2, Z6
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done70
+	CMPQ      R8, $0x10
+	JLT       partly82
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored83
 
-done70:
+partly82:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored83:
+	JMP done77
+
+done77:
 	SUBQ $0x10, R8
 
 done6:
@@ -5028,18 +5206,18 @@ done6:
 	RET
 
 other2:
-step75:
+step84:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn79:
+turn88:
 	CMPQ AX, 104(CX)
-	JLT  turns81
+	JLT  turns90
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand82:
+strand91:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -5052,24 +5230,24 @@ strand82:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block80:
+block89:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near83
+	JEQ        near92
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near83:
+near92:
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind94
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done84
+	JMP       done93
 
-kind85:
+kind94:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5082,11 +5260,11 @@ kind85:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done84
+	JMP       done93
 
-done84:
+done93:
 	CMPB      272(CX), $0x00
-	JNE       kind88
+	JNE       kind97
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -5095,11 +5273,11 @@ done84:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done87
+	JMP       done96
 
-kind88:
+kind97:
 	CMPB      272(CX), $0x01
-	JNE       kind89
+	JNE       kind98
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -5112,11 +5290,11 @@ kind88:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done87
+	JMP       done96
 
-kind89:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind90
+	JNE         kind99
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -5153,9 +5331,9 @@ kind89:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done87
+	JMP         done96
 
-kind90:
+kind99:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -5172,9 +5350,9 @@ kind90:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done87
+	JMP       done96
 
-done87:
+done96:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -5196,29 +5374,29 @@ done87:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind93
+	JNE       kind102
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around103
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored95
+	JMP       stored104
 
-around94:
+around103:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored95:
-	JMP done92
+stored104:
+	JMP done101
 
-kind93:
+kind102:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -5244,24 +5422,24 @@ kind93:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around97
+	JNE       around106
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored98
+	JMP       stored107
 
-around97:
+around106:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored98:
-	JMP done92
+stored107:
+	JMP done101
 
-done92:
+done101:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block80
+	JNE     block89
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -5275,62 +5453,62 @@ done92:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand82
+	JNE     strand91
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn79
+	JMP     turn88
 
-turns81:
-some99:
+turns90:
+some108:
 	TESTQ      AX, AX
-	JLE        done100
+	JLE        done109
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near101
+	JEQ        near110
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near101:
+near110:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand102:
+strand111:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind104
+	JNE          kind113
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done103
+	JMP          done112
 
-kind104:
+kind113:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done103
+	JMP         done112
 
-done103:
+done112:
 	CMPB        272(CX), $0x00
-	JNE         kind107
+	JNE         kind116
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done106
+	JMP         done115
 
-kind107:
+kind116:
 	CMPB        272(CX), $0x01
-	JNE         kind108
+	JNE         kind117
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done106
+	JMP         done115
 
-kind108:
+kind117:
 	CMPB        272(CX), $0x02
-	JNE         kind109
+	JNE         kind118
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -5340,16 +5518,16 @@ kind108:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done106
+	JMP         done115
 
-kind109:
+kind118:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done106
+	JMP         done115
 
-done106:
+done115:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -5360,12 +5538,12 @@ done106:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind121
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done111
+	JMP       done120
 
-kind112:
+kind121:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5374,9 +5552,9 @@ kind112:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done111
+	JMP       done120
 
-done111:
+done120:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5385,7 +5563,7 @@ done111:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand102
+	JNE  strand111
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5398,11 +5576,11 @@ done111:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some99
+	JMP  some108
 
-done100:
+done109:
 	DECQ R11
-	JEQ  steps76
+	JEQ  steps85
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -5413,9 +5591,9 @@ done100:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step75
+	JMP  step84
 
-steps76:
+steps85:
 	VZEROUPPER
 	RET
 
@@ -5429,9 +5607,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide117
+	JNE          wide124
 	CMPQ         AX, $0x00000040
-	JLT          rest116
+	JLT          rest123
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -5441,42 +5619,42 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block118:
+block125:
 	CMPQ       AX, $0x00000040
-	JLT        blocks119
+	JLT        blocks126
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near120
+	JEQ        near127
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near120:
+near127:
 	CMPB    72(CX), $0x00
-	JEQ     loaded121
+	JEQ     loaded128
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded121:
+loaded128:
 	CMPB    73(CX), $0x00
-	JEQ     loaded122
+	JEQ     loaded129
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded122:
+loaded129:
 	CMPB      273(CX), $0x00
-	JNE       kind124
+	JNE       kind131
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done123
+	JMP       done130
 
-kind124:
+kind131:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -5489,11 +5667,11 @@ kind124:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done123
+	JMP       done130
 
-done123:
+done130:
 	CMPB      272(CX), $0x00
-	JNE       kind127
+	JNE       kind134
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXBD 16(BX), Z26
@@ -5502,11 +5680,11 @@ done123:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done126
+	JMP       done133
 
-kind127:
+kind134:
 	CMPB      272(CX), $0x01
-	JNE       kind128
+	JNE       kind135
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXBD 16(BX), Z26
@@ -5519,11 +5697,11 @@ kind127:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done126
+	JMP       done133
 
-kind128:
+kind135:
 	CMPB        272(CX), $0x02
-	JNE         kind129
+	JNE         kind136
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
 	VPANDD      all32_3f803f80<>+0(SB), Y25, Y26
@@ -5560,9 +5738,9 @@ kind128:
 	VMOVAPS     Z26, Z26
 	VMOVAPS     Z27, Z27
 	VMOVAPS     Z28, Z28
-	JMP         done126
+	JMP         done133
 
-kind129:
+kind136:
 	VPMOVZXBW (BX), Y25
 	VPSLLW    $0x08, Y25, Y25
 	VCVTPH2PS Y25, Z25
@@ -5579,9 +5757,9 @@ kind129:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done126
+	JMP       done133
 
-done126:
+done133:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -5603,29 +5781,29 @@ done126:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind132
+	JNE       kind139
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around133
+	JNE       around140
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored134
+	JMP       stored141
 
-around133:
+around140:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored134:
-	JMP done131
+stored141:
+	JMP done138
 
-kind132:
+kind139:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5651,28 +5829,28 @@ kind132:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around136
+	JNE       around143
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored137
+	JMP       stored144
 
-around136:
+around143:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored137:
-	JMP done131
+stored144:
+	JMP done138
 
-done131:
+done138:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block118
+	JMP  block125
 
-blocks119:
+blocks126:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5681,45 +5859,45 @@ blocks119:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest116
+	JMP     rest123
 
-wide117:
-block138:
+wide124:
+block145:
 	CMPQ       AX, $0x00000040
-	JLT        blocks139
+	JLT        blocks146
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near140
+	JEQ        near147
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near140:
+near147:
 	CMPB    72(CX), $0x00
-	JEQ     loaded141
+	JEQ     loaded148
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded141:
+loaded148:
 	CMPB    73(CX), $0x00
-	JEQ     loaded142
+	JEQ     loaded149
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded142:
+loaded149:
 	CMPB      273(CX), $0x00
-	JNE       kind144
+	JNE       kind151
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done143
+	JMP       done150
 
-kind144:
+kind151:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5732,11 +5910,11 @@ kind144:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done143
+	JMP       done150
 
-done143:
+done150:
 	CMPB      272(CX), $0x00
-	JNE       kind147
+	JNE       kind154
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
@@ -5745,11 +5923,11 @@ done143:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done146
+	JMP       done153
 
-kind147:
+kind154:
 	CMPB      272(CX), $0x01
-	JNE       kind148
+	JNE       kind155
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
@@ -5762,11 +5940,11 @@ kind147:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done146
+	JMP       done153
 
-kind148:
+kind155:
 	CMPB        272(CX), $0x02
-	JNE         kind149
+	JNE         kind156
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -5803,9 +5981,9 @@ kind148:
 	VMOVAPS     Z18, Z18
 	VMOVAPS     Z19, Z19
 	VMOVAPS     Z20, Z20
-	JMP         done146
+	JMP         done153
 
-kind149:
+kind156:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -5822,9 +6000,9 @@ kind149:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done146
+	JMP       done153
 
-done146:
+done153:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -5862,29 +6040,29 @@ done146:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind152
+	JNE       kind159
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around153
+	JNE       around160
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored154
+	JMP       stored161
 
-around153:
+around160:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored154:
-	JMP done151
+stored161:
+	JMP done158
 
-kind152:
+kind159:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -5910,80 +6088,80 @@ kind152:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around156
+	JNE       around163
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored157
+	JMP       stored164
 
-around156:
+around163:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored157:
-	JMP done151
+stored164:
+	JMP done158
 
-done151:
+done158:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay158
+	JEQ  stay165
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay158:
+stay165:
 	SUBQ $0x00000040, AX
-	JMP  block138
+	JMP  block145
 
-blocks139:
-rest116:
-some159:
+blocks146:
+rest123:
+some166:
 	TESTQ     AX, AX
-	JLE       done160
+	JLE       done167
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded161
+	JEQ       loaded168
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded161:
+loaded168:
 	CMPB      73(CX), $0x00
-	JEQ       loaded162
+	JEQ       loaded169
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded162:
+loaded169:
 	CMPB        273(CX), $0x00
-	JNE         kind164
+	JNE         kind171
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done163
+	JMP         done170
 
-kind164:
+kind171:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done163
+	JMP         done170
 
-done163:
+done170:
 	CMPB        272(CX), $0x00
-	JNE         kind167
+	JNE         kind174
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done166
+	JMP         done173
 
-kind167:
+kind174:
 	CMPB        272(CX), $0x01
-	JNE         kind168
+	JNE         kind175
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done166
+	JMP         done173
 
-kind168:
+kind175:
 	CMPB        272(CX), $0x02
-	JNE         kind169
+	JNE         kind176
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
@@ -5993,16 +6171,16 @@ kind168:
 	VCVTPH2PS   Y6, Z6
 	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done166
+	JMP         done173
 
-kind169:
+kind176:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done166
+	JMP         done173
 
-done166:
+done173:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -6013,12 +6191,12 @@ done166:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind172
+	JNE       kind179
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done171
+	JMP       done178
 
-kind172:
+kind179:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -6027,9 +6205,9 @@ kind172:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done171
+	JMP       done178
 
-done171:
+done178:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -6038,9 +6216,9 @@ done171:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some159
+	JMP  some166
 
-done160:
+done167:
 	VZEROUPPER
 	RET
 
@@ -6168,17 +6346,26 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -6191,11 +6378,11 @@ kind9:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind13
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -6204,9 +6391,9 @@ done8:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done11
+	JMP       done12
 
-kind12:
+kind13:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -6219,9 +6406,9 @@ kind12:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done11
+	JMP       done12
 
-done11:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -6243,29 +6430,29 @@ done11:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind16
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored17:
-	JMP done14
+stored18:
+	JMP done15
 
-kind15:
+kind16:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -6291,19 +6478,19 @@ kind15:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored20:
-	JMP done14
+stored21:
+	JMP done15
 
-done14:
+done15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -6317,42 +6504,50 @@ rest5:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind22
+	JNE         kind23
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done21
+	JMP         done22
 
-kind22:
+kind23:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done21
+	JMP         done22
 
-done21:
+done22:
 	CMPB        272(CX), $0x00
-	JNE         kind25
+	JNE         kind26
 	VPMOVSXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done24
+	JMP         done25
 
-kind25:
+kind26:
 	VPMOVZXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done24
+	JMP         done25
 
-done24:
+done25:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind28
+	JNE       kind29
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done27
+	CMPQ      R8, $0x10
+	JLT       partly30
+	VMOVDQU64 Y15, (SI)
+	JMP       stored31
 
-kind28:
+partly30:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored31:
+	JMP done28
+
+kind29:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -6360,10 +6555,18 @@ kind28:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done27
+	CMPQ      R8, $0x10
+	JLT       partly33
+	VMOVDQU64 Y15, (SI)
+	JMP       stored34
 
-done27:
+partly33:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored34:
+	JMP done28
+
+done28:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -6371,42 +6574,50 @@ done27:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind33
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done32
-
-kind33:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done32
-
-done32:
-	CMPB        272(CX), $0x00
 	JNE         kind36
-	VPMOVSXWD.Z 32(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
+	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done35
 
 kind36:
-	VPMOVZXWD.Z 32(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
 	JMP         done35
 
 done35:
+	CMPB        272(CX), $0x00
+	JNE         kind39
+	VPMOVSXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done38
+
+kind39:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done38
+
+done38:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind42
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done38
+	CMPQ      R8, $0x10
+	JLT       partly43
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored44
 
-kind39:
+partly43:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored44:
+	JMP done41
+
+kind42:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -6414,10 +6625,18 @@ kind39:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done38
+	CMPQ      R8, $0x10
+	JLT       partly46
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored47
 
-done38:
+partly46:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored47:
+	JMP done41
+
+done41:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -6425,42 +6644,50 @@ done38:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind44
+	JNE         kind49
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done43
+	JMP         done48
 
-kind44:
+kind49:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done43
+	JMP         done48
 
-done43:
+done48:
 	CMPB        272(CX), $0x00
-	JNE         kind47
+	JNE         kind52
 	VPMOVSXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done46
+	JMP         done51
 
-kind47:
+kind52:
 	VPMOVZXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done46
+	JMP         done51
 
-done46:
+done51:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind55
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done49
+	CMPQ      R8, $0x10
+	JLT       partly56
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored57
 
-kind50:
+partly56:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored57:
+	JMP done54
+
+kind55:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -6468,10 +6695,18 @@ kind50:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done49
+	CMPQ      R8, $0x10
+	JLT       partly59
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored60
 
-done49:
+partly59:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored60:
+	JMP done54
+
+done54:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -6479,42 +6714,50 @@ done49:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind55
+	JNE         kind62
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done54
+	JMP         done61
 
-kind55:
+kind62:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done54
+	JMP         done61
 
-done54:
+done61:
 	CMPB        272(CX), $0x00
-	JNE         kind58
+	JNE         kind65
 	VPMOVSXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done57
+	JMP         done64
 
-kind58:
+kind65:
 	VPMOVZXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done57
+	JMP         done64
 
-done57:
+done64:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind68
 	VCVTPS2PH $0x00, Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done60
+	CMPQ      R8, $0x10
+	JLT       partly69
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored70
 
-kind61:
+partly69:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored70:
+	JMP done67
+
+kind68:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6522,10 +6765,18 @@ kind61:
 	VMOVDQU32 Z3, K2, Z6
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done60
+	CMPQ      R8, $0x10
+	JLT       partly72
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored73
 
-done60:
+partly72:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored73:
+	JMP done67
+
+done67:
 	SUBQ $0x10, R8
 
 done6:
@@ -6552,18 +6803,18 @@ done6:
 	RET
 
 other2:
-step65:
+step74:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn69:
+turn78:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns80
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand72:
+strand81:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -6576,25 +6827,25 @@ strand72:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block70:
+block79:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near73
+	JEQ        near82
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near73:
+near82:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind84
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done74
+	JMP       done83
 
-kind75:
+kind84:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -6607,11 +6858,11 @@ kind75:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done74
+	JMP       done83
 
-done74:
+done83:
 	CMPB      272(CX), $0x00
-	JNE       kind78
+	JNE       kind87
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -6620,9 +6871,9 @@ done74:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done77
+	JMP       done86
 
-kind78:
+kind87:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -6635,9 +6886,9 @@ kind78:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done77
+	JMP       done86
 
-done77:
+done86:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -6659,29 +6910,29 @@ done77:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind90
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around91
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored83
+	JMP       stored92
 
-around82:
+around91:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored83:
-	JMP done80
+stored92:
+	JMP done89
 
-kind81:
+kind90:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -6707,24 +6958,24 @@ kind81:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around94
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored86
+	JMP       stored95
 
-around85:
+around94:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored86:
-	JMP done80
+stored95:
+	JMP done89
 
-done80:
+done89:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block70
+	JNE     block79
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -6738,58 +6989,58 @@ done80:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand72
+	JNE     strand81
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn69
+	JMP     turn78
 
-turns71:
-some87:
+turns80:
+some96:
 	TESTQ      AX, AX
-	JLE        done88
+	JLE        done97
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near89
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near89:
+near98:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand90:
+strand99:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind92
+	JNE          kind101
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done91
+	JMP          done100
 
-kind92:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done91
+	JMP         done100
 
-done91:
+done100:
 	CMPB        272(CX), $0x00
-	JNE         kind95
+	JNE         kind104
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done94
+	JMP         done103
 
-kind95:
+kind104:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done94
+	JMP         done103
 
-done94:
+done103:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -6800,12 +7051,12 @@ done94:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind107
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done97
+	JMP       done106
 
-kind98:
+kind107:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6814,9 +7065,9 @@ kind98:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done97
+	JMP       done106
 
-done97:
+done106:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -6825,7 +7076,7 @@ done97:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand90
+	JNE  strand99
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -6838,11 +7089,11 @@ done97:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some87
+	JMP  some96
 
-done88:
+done97:
 	DECQ R11
-	JEQ  steps66
+	JEQ  steps75
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -6853,9 +7104,9 @@ done88:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step74
 
-steps66:
+steps75:
 	VZEROUPPER
 	RET
 
@@ -6869,9 +7120,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide103
+	JNE          wide110
 	CMPQ         AX, $0x00000040
-	JLT          rest102
+	JLT          rest109
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -6881,43 +7132,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block104:
+block111:
 	CMPQ       AX, $0x00000040
-	JLT        blocks105
+	JLT        blocks112
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near106
+	JEQ        near113
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near106:
+near113:
 	CMPB    72(CX), $0x00
-	JEQ     loaded107
+	JEQ     loaded114
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded107:
+loaded114:
 	CMPB    73(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded115
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded108:
+loaded115:
 	CMPB      273(CX), $0x00
-	JNE       kind110
+	JNE       kind117
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done109
+	JMP       done116
 
-kind110:
+kind117:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -6930,11 +7181,11 @@ kind110:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done109
+	JMP       done116
 
-done109:
+done116:
 	CMPB      272(CX), $0x00
-	JNE       kind113
+	JNE       kind120
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXWD 32(BX), Z26
@@ -6943,9 +7194,9 @@ done109:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXWD 96(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done112
+	JMP       done119
 
-kind113:
+kind120:
 	VPMOVZXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -6958,9 +7209,9 @@ kind113:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done112
+	JMP       done119
 
-done112:
+done119:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -6982,29 +7233,29 @@ done112:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind116
+	JNE       kind123
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around117
+	JNE       around124
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored118
+	JMP       stored125
 
-around117:
+around124:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored118:
-	JMP done115
+stored125:
+	JMP done122
 
-kind116:
+kind123:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -7030,28 +7281,28 @@ kind116:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around120
+	JNE       around127
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored121
+	JMP       stored128
 
-around120:
+around127:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored121:
-	JMP done115
+stored128:
+	JMP done122
 
-done115:
+done122:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block104
+	JMP  block111
 
-blocks105:
+blocks112:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -7060,46 +7311,46 @@ blocks105:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest102
+	JMP     rest109
 
-wide103:
-block122:
+wide110:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks123
+	JLT        blocks130
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near124
+	JEQ        near131
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near124:
+near131:
 	CMPB    72(CX), $0x00
-	JEQ     loaded125
+	JEQ     loaded132
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded125:
+loaded132:
 	CMPB    73(CX), $0x00
-	JEQ     loaded126
+	JEQ     loaded133
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded126:
+loaded133:
 	CMPB      273(CX), $0x00
-	JNE       kind128
+	JNE       kind135
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done127
+	JMP       done134
 
-kind128:
+kind135:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -7112,11 +7363,11 @@ kind128:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done127
+	JMP       done134
 
-done127:
+done134:
 	CMPB      272(CX), $0x00
-	JNE       kind131
+	JNE       kind138
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXWD 32(BX), Z18
@@ -7125,9 +7376,9 @@ done127:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 96(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done130
+	JMP       done137
 
-kind131:
+kind138:
 	VPMOVZXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -7140,9 +7391,9 @@ kind131:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done130
+	JMP       done137
 
-done130:
+done137:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -7180,29 +7431,29 @@ done130:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind134
+	JNE       kind141
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around135
+	JNE       around142
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored136
+	JMP       stored143
 
-around135:
+around142:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored136:
-	JMP done133
+stored143:
+	JMP done140
 
-kind134:
+kind141:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -7228,76 +7479,76 @@ kind134:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around145
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored139
+	JMP       stored146
 
-around138:
+around145:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored139:
-	JMP done133
+stored146:
+	JMP done140
 
-done133:
+done140:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay140
+	JEQ  stay147
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay140:
+stay147:
 	SUBQ $0x00000040, AX
-	JMP  block122
+	JMP  block129
 
-blocks123:
-rest102:
-some141:
+blocks130:
+rest109:
+some148:
 	TESTQ     AX, AX
-	JLE       done142
+	JLE       done149
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded143
+	JEQ       loaded150
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded143:
+loaded150:
 	CMPB      73(CX), $0x00
-	JEQ       loaded144
+	JEQ       loaded151
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded144:
+loaded151:
 	CMPB        273(CX), $0x00
-	JNE         kind146
+	JNE         kind153
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done145
+	JMP         done152
 
-kind146:
+kind153:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done145
+	JMP         done152
 
-done145:
+done152:
 	CMPB        272(CX), $0x00
-	JNE         kind149
+	JNE         kind156
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done148
+	JMP         done155
 
-kind149:
+kind156:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done148
+	JMP         done155
 
-done148:
+done155:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -7308,12 +7559,12 @@ done148:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind152
+	JNE       kind159
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done151
+	JMP       done158
 
-kind152:
+kind159:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -7322,9 +7573,9 @@ kind152:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done151
+	JMP       done158
 
-done151:
+done158:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -7333,9 +7584,9 @@ done151:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some141
+	JMP  some148
 
-done142:
+done149:
 	VZEROUPPER
 	RET
 
@@ -7391,17 +7642,26 @@ next4:
 	PREFETCHT1 192(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7414,9 +7674,9 @@ kind9:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -7486,29 +7746,29 @@ done8:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind12
+	JNE           kind13
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around14
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored14
+	JMP           stored15
 
-around13:
+around14:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored14:
-	JMP done11
+stored15:
+	JMP done12
 
-kind12:
+kind13:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7534,19 +7794,19 @@ kind12:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored17:
-	JMP done11
+stored18:
+	JMP done12
 
-done11:
+done12:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
@@ -7560,17 +7820,17 @@ rest5:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind19
+	JNE         kind20
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done18
+	JMP         done19
 
-kind19:
+kind20:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done18
+	JMP         done19
 
-done18:
+done19:
 	VMOVDQU32.Z   (BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -7589,12 +7849,20 @@ done18:
 	VADDPS        Z15, Z11, K1, Z11
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind22
+	JNE           kind23
 	VCVTPS2PH     $0x00, Z15, Y15
-	VMOVDQU16     Y15, K1, (SI)
-	JMP           done21
+	CMPQ          R8, $0x10
+	JLT           partly24
+	VMOVDQU64     Y15, (SI)
+	JMP           stored25
 
-kind22:
+partly24:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored25:
+	JMP done22
+
+kind23:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7602,10 +7870,18 @@ kind22:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done21
+	CMPQ      R8, $0x10
+	JLT       partly27
+	VMOVDQU64 Y15, (SI)
+	JMP       stored28
 
-done21:
+partly27:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored28:
+	JMP done22
+
+done22:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -7613,17 +7889,17 @@ done21:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind27
+	JNE         kind30
 	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done26
+	JMP         done29
 
-kind27:
+kind30:
 	VPMOVZXWD.Z 32(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done26
+	JMP         done29
 
-done26:
+done29:
 	VMOVDQU32.Z   64(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -7642,12 +7918,20 @@ done26:
 	VADDPS        Z15, Z12, K1, Z12
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind30
+	JNE           kind33
 	VCVTPS2PH     $0x00, Z15, Y15
-	VMOVDQU16     Y15, K1, 32(SI)
-	JMP           done29
+	CMPQ          R8, $0x10
+	JLT           partly34
+	VMOVDQU64     Y15, 32(SI)
+	JMP           stored35
 
-kind30:
+partly34:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored35:
+	JMP done32
+
+kind33:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7655,10 +7939,18 @@ kind30:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done29
+	CMPQ      R8, $0x10
+	JLT       partly37
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored38
 
-done29:
+partly37:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored38:
+	JMP done32
+
+done32:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -7666,17 +7958,17 @@ done29:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind35
+	JNE         kind40
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done34
+	JMP         done39
 
-kind35:
+kind40:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done34
+	JMP         done39
 
-done34:
+done39:
 	VMOVDQU32.Z   128(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -7695,12 +7987,20 @@ done34:
 	VADDPS        Z15, Z13, K1, Z13
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind38
+	JNE           kind43
 	VCVTPS2PH     $0x00, Z15, Y15
-	VMOVDQU16     Y15, K1, 64(SI)
-	JMP           done37
+	CMPQ          R8, $0x10
+	JLT           partly44
+	VMOVDQU64     Y15, 64(SI)
+	JMP           stored45
 
-kind38:
+partly44:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored45:
+	JMP done42
+
+kind43:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7708,10 +8008,18 @@ kind38:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done37
+	CMPQ      R8, $0x10
+	JLT       partly47
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored48
 
-done37:
+partly47:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored48:
+	JMP done42
+
+done42:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -7719,17 +8027,17 @@ done37:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind43
+	JNE         kind50
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done42
+	JMP         done49
 
-kind43:
+kind50:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done42
+	JMP         done49
 
-done42:
+done49:
 	VMOVDQU32.Z   192(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -7748,12 +8056,20 @@ done42:
 	VADDPS        Z15, Z14, K1, Z14
 	VMULPS        Z5, Z15, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind46
+	JNE           kind53
 	VCVTPS2PH     $0x00, Z5, Y5
-	VMOVDQU16     Y5, K1, 96(SI)
-	JMP           done45
+	CMPQ          R8, $0x10
+	JLT           partly54
+	VMOVDQU64     Y5, 96(SI)
+	JMP           stored55
 
-kind46:
+partly54:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored55:
+	JMP done52
+
+kind53:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -7761,10 +8077,18 @@ kind46:
 	VMOVDQU32 Z3, K2, Z6
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done45
+	CMPQ      R8, $0x10
+	JLT       partly57
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored58
 
-done45:
+partly57:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored58:
+	JMP done52
+
+done52:
 	SUBQ $0x10, R8
 
 done6:
@@ -7791,18 +8115,18 @@ done6:
 	RET
 
 other2:
-step50:
+step59:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn54:
+turn63:
 	CMPQ AX, 104(CX)
-	JLT  turns56
+	JLT  turns65
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand57:
+strand66:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -7815,10 +8139,10 @@ strand57:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block55:
+block64:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
@@ -7826,16 +8150,16 @@ block55:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near58:
+near67:
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind69
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done59
+	JMP       done68
 
-kind60:
+kind69:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7848,9 +8172,9 @@ kind60:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done59
+	JMP       done68
 
-done59:
+done68:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -7920,29 +8244,29 @@ done59:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind63
+	JNE           kind72
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around73
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored65
+	JMP           stored74
 
-around64:
+around73:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored65:
-	JMP done62
+stored74:
+	JMP done71
 
-kind63:
+kind72:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7968,24 +8292,24 @@ kind63:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around76
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored68
+	JMP       stored77
 
-around67:
+around76:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored68:
-	JMP done62
+stored77:
+	JMP done71
 
-done62:
+done71:
 	ADDQ    $+128, DX
 	ADDQ    $+256, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block55
+	JNE     block64
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -7999,45 +8323,45 @@ done62:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand57
+	JNE     strand66
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn54
+	JMP     turn63
 
-turns56:
-some69:
+turns65:
+some78:
 	TESTQ      AX, AX
-	JLE        done70
+	JLE        done79
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near71
+	JEQ        near80
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near71:
+near80:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand72:
+strand81:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind74
+	JNE          kind83
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done73
+	JMP          done82
 
-kind74:
+kind83:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done73
+	JMP         done82
 
-done73:
+done82:
 	VMOVDQU32.Z   (BX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -8060,12 +8384,12 @@ done73:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind77
+	JNE           kind86
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
-	JMP           done76
+	JMP           done85
 
-kind77:
+kind86:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -8074,9 +8398,9 @@ kind77:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done76
+	JMP       done85
 
-done76:
+done85:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -8085,7 +8409,7 @@ done76:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand72
+	JNE  strand81
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -8098,11 +8422,11 @@ done76:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some78
 
-done70:
+done79:
 	DECQ R11
-	JEQ  steps51
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -8113,9 +8437,9 @@ done70:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step50
+	JMP  step59
 
-steps51:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -8129,9 +8453,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide82
+	JNE          wide89
 	CMPQ         AX, $0x00000040
-	JLT          rest81
+	JLT          rest88
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -8141,12 +8465,12 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block83:
+block90:
 	CMPQ       AX, $0x00000040
-	JLT        blocks84
+	JLT        blocks91
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near85
+	JEQ        near92
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -8154,32 +8478,32 @@ block83:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near85:
+near92:
 	CMPB    72(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded93
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded86:
+loaded93:
 	CMPB    73(CX), $0x00
-	JEQ     loaded87
+	JEQ     loaded94
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded87:
+loaded94:
 	CMPB      273(CX), $0x00
-	JNE       kind89
+	JNE       kind96
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done88
+	JMP       done95
 
-kind89:
+kind96:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -8192,9 +8516,9 @@ kind89:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done88
+	JMP       done95
 
-done88:
+done95:
 	VMOVDQU32     (BX), Z26
 	VXORPS        Z25, Z25, Z25
 	VCVTDQ2PD     Y26, Z27
@@ -8264,29 +8588,29 @@ done88:
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
 	CMPB          273(CX), $0x00
-	JNE           kind92
+	JNE           kind99
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z23, Y23
 	VCVTPS2PH     $0x00, Z24, Y24
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around100
 	VMOVDQU64     Y21, (SI)
 	VMOVDQU64     Y22, 32(SI)
 	VMOVDQU64     Y23, 64(SI)
 	VMOVDQU64     Y24, 96(SI)
-	JMP           stored94
+	JMP           stored101
 
-around93:
+around100:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored94:
-	JMP done91
+stored101:
+	JMP done98
 
-kind92:
+kind99:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -8312,28 +8636,28 @@ kind92:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around96
+	JNE       around103
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored97
+	JMP       stored104
 
-around96:
+around103:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored97:
-	JMP done91
+stored104:
+	JMP done98
 
-done91:
+done98:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block83
+	JMP  block90
 
-blocks84:
+blocks91:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -8342,15 +8666,15 @@ blocks84:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest81
+	JMP     rest88
 
-wide82:
-block98:
+wide89:
+block105:
 	CMPQ       AX, $0x00000040
-	JLT        blocks99
+	JLT        blocks106
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near100
+	JEQ        near107
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -8358,32 +8682,32 @@ block98:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near100:
+near107:
 	CMPB    72(CX), $0x00
-	JEQ     loaded101
+	JEQ     loaded108
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded101:
+loaded108:
 	CMPB    73(CX), $0x00
-	JEQ     loaded102
+	JEQ     loaded109
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded102:
+loaded109:
 	CMPB      273(CX), $0x00
-	JNE       kind104
+	JNE       kind111
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done103
+	JMP       done110
 
-kind104:
+kind111:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8396,9 +8720,9 @@ kind104:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done103
+	JMP       done110
 
-done103:
+done110:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -8484,29 +8808,29 @@ done103:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind107
+	JNE           kind114
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around115
 	VMOVDQU64     Y13, (SI)
 	VMOVDQU64     Y14, 32(SI)
 	VMOVDQU64     Y15, 64(SI)
 	VMOVDQU64     Y16, 96(SI)
-	JMP           stored109
+	JMP           stored116
 
-around108:
+around115:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored109:
-	JMP done106
+stored116:
+	JMP done113
 
-kind107:
+kind114:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -8532,63 +8856,63 @@ kind107:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around111
+	JNE       around118
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored112
+	JMP       stored119
 
-around111:
+around118:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored112:
-	JMP done106
+stored119:
+	JMP done113
 
-done106:
+done113:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay113
+	JEQ  stay120
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay113:
+stay120:
 	SUBQ $0x00000040, AX
-	JMP  block98
+	JMP  block105
 
-blocks99:
-rest81:
-some114:
+blocks106:
+rest88:
+some121:
 	TESTQ     AX, AX
-	JLE       done115
+	JLE       done122
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded116
+	JEQ       loaded123
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded116:
+loaded123:
 	CMPB      73(CX), $0x00
-	JEQ       loaded117
+	JEQ       loaded124
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded117:
+loaded124:
 	CMPB        273(CX), $0x00
-	JNE         kind119
+	JNE         kind126
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done118
+	JMP         done125
 
-kind119:
+kind126:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done118
+	JMP         done125
 
-done118:
+done125:
 	VMOVDQU32.Z   (BX), K1, Z7
 	VXORPS        Z6, Z6, Z6
 	VCVTDQ2PD     Y7, Z8
@@ -8611,12 +8935,12 @@ done118:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
 	CMPB          273(CX), $0x00
-	JNE           kind122
+	JNE           kind129
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
-	JMP           done121
+	JMP           done128
 
-kind122:
+kind129:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -8625,9 +8949,9 @@ kind122:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done121
+	JMP       done128
 
-done121:
+done128:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -8636,9 +8960,9 @@ done121:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some114
+	JMP  some121
 
-done115:
+done122:
 	VZEROUPPER
 	RET
 
@@ -8691,6 +9015,17 @@ next4:
 	PREFETCHT1 192(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	VMOVUPS   (DX), Z10
@@ -8722,20 +9057,20 @@ near7:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -8758,14 +9093,20 @@ rest5:
 	CMPQ      R8, $0x10
 	JLT       partly11
 	CMPB      76(CX), $0x00
-	JEQ       partly11
-	VMOVNTDQ  Z10, (SI)
-	JMP       stored10
+	JNE       around13
+	VMOVDQU64 Z10, (SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Z10, (SI)
+
+stored14:
+	JMP stored12
 
 partly11:
 	VMOVUPS Z10, K1, (SI)
 
-stored10:
+stored12:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -8780,16 +9121,22 @@ stored10:
 	VADDPS    Z10, Z7, K1, Z7
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly13
+	JLT       partly15
 	CMPB      76(CX), $0x00
-	JEQ       partly13
-	VMOVNTDQ  Z10, 64(SI)
-	JMP       stored12
+	JNE       around17
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored18
 
-partly13:
+around17:
+	VMOVNTDQ Z10, 64(SI)
+
+stored18:
+	JMP stored16
+
+partly15:
 	VMOVUPS Z10, K1, 64(SI)
 
-stored12:
+stored16:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -8804,16 +9151,22 @@ stored12:
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly15
+	JLT       partly19
 	CMPB      76(CX), $0x00
-	JEQ       partly15
-	VMOVNTDQ  Z10, 128(SI)
-	JMP       stored14
+	JNE       around21
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored22
 
-partly15:
+around21:
+	VMOVNTDQ Z10, 128(SI)
+
+stored22:
+	JMP stored20
+
+partly19:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored14:
+stored20:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -8828,16 +9181,22 @@ stored14:
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly17
+	JLT       partly23
 	CMPB      76(CX), $0x00
-	JEQ       partly17
-	VMOVNTDQ  Z0, 192(SI)
-	JMP       stored16
+	JNE       around25
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored26
 
-partly17:
+around25:
+	VMOVNTDQ Z0, 192(SI)
+
+stored26:
+	JMP stored24
+
+partly23:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored16:
+stored24:
 	SUBQ $0x10, R8
 
 done6:
@@ -8864,18 +9223,18 @@ done6:
 	RET
 
 other2:
-step18:
+step27:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn22:
+turn31:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns33
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand25:
+strand34:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -8888,10 +9247,10 @@ strand25:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block23:
+block32:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near26
+	JEQ        near35
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -8901,7 +9260,7 @@ block23:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near26:
+near35:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -8931,25 +9290,25 @@ near26:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around36
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored28
+	JMP       stored37
 
-around27:
+around36:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored28:
+stored37:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block23
+	JNE     block32
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -8963,31 +9322,31 @@ stored28:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand25
+	JNE     strand34
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn22
+	JMP     turn31
 
-turns24:
-some29:
+turns33:
+some38:
 	TESTQ      AX, AX
-	JLE        done30
+	JLE        done39
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near31:
+near40:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand32:
+strand41:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -9010,7 +9369,7 @@ strand32:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand32
+	JNE          strand41
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -9023,11 +9382,11 @@ strand32:
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000040, R10
 	SUBQ         $0x00000010, AX
-	JMP          some29
+	JMP          some38
 
-done30:
+done39:
 	DECQ R11
-	JEQ  steps19
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -9038,9 +9397,9 @@ done30:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step18
+	JMP  step27
 
-steps19:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -9054,9 +9413,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide35
+	JNE          wide43
 	CMPQ         AX, $0x00000040
-	JLT          rest34
+	JLT          rest42
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -9066,12 +9425,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block36:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks37
+	JLT        blocks45
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near38
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9081,23 +9440,23 @@ block36:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near38:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded47
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded39:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded48
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded40:
+loaded48:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -9127,29 +9486,29 @@ loaded40:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around49
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored42
+	JMP       stored50
 
-around41:
+around49:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored42:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block36
+	JMP  block44
 
-blocks37:
+blocks45:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -9158,15 +9517,15 @@ blocks37:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest34
+	JMP     rest42
 
-wide35:
-block43:
+wide43:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9176,23 +9535,23 @@ block43:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near45:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded54
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded46:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded55
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded47:
+loaded55:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -9238,52 +9597,52 @@ loaded47:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around48
+	JNE       around56
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored49
+	JMP       stored57
 
-around48:
+around56:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored49:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay50
+	JEQ  stay58
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay50:
+stay58:
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block51
 
-blocks44:
-rest34:
-some51:
+blocks52:
+rest42:
+some59:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done60
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded61
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded53:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded62
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded54:
+loaded62:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -9304,9 +9663,9 @@ loaded54:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some51
+	JMP       some59
 
-done52:
+done60:
 	VZEROUPPER
 	RET
 
@@ -9531,12 +9890,12 @@ one1:
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block20:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks21
+	JLT        blocks20
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near22
+	JEQ        near21
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9554,26 +9913,26 @@ block20:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near22:
+near21:
 	XORQ R11, R11
 
-group23:
+group22:
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded23
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 	VMOVUPD 128(DI)(R11*8), Z2
 	VMOVUPD 192(DI)(R11*8), Z3
 
-loaded24:
+loaded23:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded24
 	VMOVUPD (R8)(R11*8), Z4
 	VMOVUPD 64(R8)(R11*8), Z5
 	VMOVUPD 128(R8)(R11*8), Z6
 	VMOVUPD 192(R8)(R11*8), Z7
 
-loaded25:
+loaded24:
 	VMOVUPD   (DX)(R11*8), Z8
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
@@ -9619,54 +9978,54 @@ loaded25:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around25
 	VMOVDQU64 Z8, (SI)(R11*8)
 	VMOVDQU64 Z9, 64(SI)(R11*8)
 	VMOVDQU64 Z10, 128(SI)(R11*8)
 	VMOVDQU64 Z11, 192(SI)(R11*8)
-	JMP       stored27
+	JMP       stored26
 
-around26:
+around25:
 	VMOVNTDQ Z8, (SI)(R11*8)
 	VMOVNTDQ Z9, 64(SI)(R11*8)
 	VMOVNTDQ Z10, 128(SI)(R11*8)
 	VMOVNTDQ Z11, 192(SI)(R11*8)
 
-stored27:
+stored26:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group23
+	JNE  group22
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay27
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay28:
+stay27:
 	SUBQ $0x00000040, AX
-	JMP  block20
+	JMP  block19
 
-blocks21:
-some29:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done29
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded30
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded31:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded31
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded32:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z1
 	VMOVUPD.Z (BX), K1, Z2
 	VSUBPD    Z4, Z2, Z2
@@ -9687,9 +10046,9 @@ loaded32:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some29
+	JMP       some28
 
-done30:
+done29:
 	VZEROUPPER
 	RET
 
@@ -9743,17 +10102,26 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -9766,18 +10134,18 @@ kind9:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind13
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done11
+	JMP       done12
 
-kind12:
+kind13:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -9790,9 +10158,9 @@ kind12:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done11
+	JMP       done12
 
-done11:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -9814,29 +10182,29 @@ done11:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind16
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored17:
-	JMP done14
+stored18:
+	JMP done15
 
-kind15:
+kind16:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -9862,19 +10230,19 @@ kind15:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored20:
-	JMP done14
+stored21:
+	JMP done15
 
-done14:
+done15:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -9888,41 +10256,49 @@ rest5:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind22
+	JNE         kind23
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done21
+	JMP         done22
 
-kind22:
+kind23:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done21
+	JMP         done22
 
-done21:
+done22:
 	CMPB        273(CX), $0x00
-	JNE         kind25
+	JNE         kind26
 	VCVTPH2PS.Z (BX), K1, Z16
-	JMP         done24
+	JMP         done25
 
-kind25:
+kind26:
 	VPMOVZXWD.Z (BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done24
+	JMP         done25
 
-done24:
+done25:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind28
+	JNE       kind29
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done27
+	CMPQ      R8, $0x10
+	JLT       partly30
+	VMOVDQU64 Y15, (SI)
+	JMP       stored31
 
-kind28:
+partly30:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored31:
+	JMP done28
+
+kind29:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -9930,10 +10306,18 @@ kind28:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, (SI)
-	JMP       done27
+	CMPQ      R8, $0x10
+	JLT       partly33
+	VMOVDQU64 Y15, (SI)
+	JMP       stored34
 
-done27:
+partly33:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored34:
+	JMP done28
+
+done28:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -9941,41 +10325,49 @@ done27:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind33
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done32
-
-kind33:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done32
-
-done32:
-	CMPB        273(CX), $0x00
 	JNE         kind36
-	VCVTPH2PS.Z 32(BX), K1, Z16
+	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done35
 
 kind36:
-	VPMOVZXWD.Z 32(BX), K1, Z16
-	VPSLLD      $0x10, Z16, Z16
-	VMOVAPS     Z16, Z16
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
 	JMP         done35
 
 done35:
+	CMPB        273(CX), $0x00
+	JNE         kind39
+	VCVTPH2PS.Z 32(BX), K1, Z16
+	JMP         done38
+
+kind39:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done38
+
+done38:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind42
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done38
+	CMPQ      R8, $0x10
+	JLT       partly43
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored44
 
-kind39:
+partly43:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored44:
+	JMP done41
+
+kind42:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -9983,10 +10375,18 @@ kind39:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 32(SI)
-	JMP       done38
+	CMPQ      R8, $0x10
+	JLT       partly46
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored47
 
-done38:
+partly46:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored47:
+	JMP done41
+
+done41:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -9994,41 +10394,49 @@ done38:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind44
+	JNE         kind49
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done43
+	JMP         done48
 
-kind44:
+kind49:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done43
+	JMP         done48
 
-done43:
+done48:
 	CMPB        273(CX), $0x00
-	JNE         kind47
+	JNE         kind52
 	VCVTPH2PS.Z 64(BX), K1, Z16
-	JMP         done46
+	JMP         done51
 
-kind47:
+kind52:
 	VPMOVZXWD.Z 64(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done46
+	JMP         done51
 
-done46:
+done51:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind55
 	VCVTPS2PH $0x00, Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done49
+	CMPQ      R8, $0x10
+	JLT       partly56
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored57
 
-kind50:
+partly56:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored57:
+	JMP done54
+
+kind55:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -10036,10 +10444,18 @@ kind50:
 	VMOVDQU32 Z3, K2, Z16
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
-	VMOVDQU16 Y15, K1, 64(SI)
-	JMP       done49
+	CMPQ      R8, $0x10
+	JLT       partly59
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored60
 
-done49:
+partly59:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored60:
+	JMP done54
+
+done54:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -10047,41 +10463,49 @@ done49:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind55
+	JNE         kind62
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done54
+	JMP         done61
 
-kind55:
+kind62:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done54
+	JMP         done61
 
-done54:
+done61:
 	CMPB        273(CX), $0x00
-	JNE         kind58
+	JNE         kind65
 	VCVTPH2PS.Z 96(BX), K1, Z16
-	JMP         done57
+	JMP         done64
 
-kind58:
+kind65:
 	VPMOVZXWD.Z 96(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done57
+	JMP         done64
 
-done57:
+done64:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind68
 	VCVTPS2PH $0x00, Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done60
+	CMPQ      R8, $0x10
+	JLT       partly69
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored70
 
-kind61:
+partly69:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored70:
+	JMP done67
+
+kind68:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -10089,10 +10513,18 @@ kind61:
 	VMOVDQU32 Z3, K2, Z6
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, 96(SI)
-	JMP       done60
+	CMPQ      R8, $0x10
+	JLT       partly72
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored73
 
-done60:
+partly72:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored73:
+	JMP done67
+
+done67:
 	SUBQ $0x10, R8
 
 done6:
@@ -10119,18 +10551,18 @@ done6:
 	RET
 
 other2:
-step65:
+step74:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn69:
+turn78:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns80
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand72:
+strand81:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -10143,25 +10575,25 @@ strand72:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block70:
+block79:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near73
+	JEQ        near82
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near73:
+near82:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind84
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done74
+	JMP       done83
 
-kind75:
+kind84:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -10174,18 +10606,18 @@ kind75:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done74
+	JMP       done83
 
-done74:
+done83:
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind87
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done77
+	JMP       done86
 
-kind78:
+kind87:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -10198,9 +10630,9 @@ kind78:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done77
+	JMP       done86
 
-done77:
+done86:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -10222,29 +10654,29 @@ done77:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind90
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around91
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored83
+	JMP       stored92
 
-around82:
+around91:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored83:
-	JMP done80
+stored92:
+	JMP done89
 
-kind81:
+kind90:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -10270,24 +10702,24 @@ kind81:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around85
+	JNE       around94
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored86
+	JMP       stored95
 
-around85:
+around94:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored86:
-	JMP done80
+stored95:
+	JMP done89
 
-done80:
+done89:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block70
+	JNE     block79
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -10301,57 +10733,57 @@ done80:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand72
+	JNE     strand81
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn69
+	JMP     turn78
 
-turns71:
-some87:
+turns80:
+some96:
 	TESTQ      AX, AX
-	JLE        done88
+	JLE        done97
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near89
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near89:
+near98:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand90:
+strand99:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind92
+	JNE          kind101
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done91
+	JMP          done100
 
-kind92:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done91
+	JMP         done100
 
-done91:
+done100:
 	CMPB        273(CX), $0x00
-	JNE         kind95
+	JNE         kind104
 	VCVTPH2PS.Z (BX), K1, Z8
-	JMP         done94
+	JMP         done103
 
-kind95:
+kind104:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done94
+	JMP         done103
 
-done94:
+done103:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -10362,12 +10794,12 @@ done94:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind107
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done97
+	JMP       done106
 
-kind98:
+kind107:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -10376,9 +10808,9 @@ kind98:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done97
+	JMP       done106
 
-done97:
+done106:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10387,7 +10819,7 @@ done97:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand90
+	JNE  strand99
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10400,11 +10832,11 @@ done97:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some87
+	JMP  some96
 
-done88:
+done97:
 	DECQ R11
-	JEQ  steps66
+	JEQ  steps75
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -10415,9 +10847,9 @@ done88:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step74
 
-steps66:
+steps75:
 	VZEROUPPER
 	RET
 
@@ -10431,9 +10863,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide103
+	JNE          wide110
 	CMPQ         AX, $0x00000040
-	JLT          rest102
+	JLT          rest109
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -10443,43 +10875,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block104:
+block111:
 	CMPQ       AX, $0x00000040
-	JLT        blocks105
+	JLT        blocks112
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near106
+	JEQ        near113
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near106:
+near113:
 	CMPB    72(CX), $0x00
-	JEQ     loaded107
+	JEQ     loaded114
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded107:
+loaded114:
 	CMPB    73(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded115
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded108:
+loaded115:
 	CMPB      273(CX), $0x00
-	JNE       kind110
+	JNE       kind117
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done109
+	JMP       done116
 
-kind110:
+kind117:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -10492,18 +10924,18 @@ kind110:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done109
+	JMP       done116
 
-done109:
+done116:
 	CMPB      273(CX), $0x00
-	JNE       kind113
+	JNE       kind120
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
 	VCVTPH2PS 64(BX), Z27
 	VCVTPH2PS 96(BX), Z28
-	JMP       done112
+	JMP       done119
 
-kind113:
+kind120:
 	VPMOVZXWD (BX), Z25
 	VPSLLD    $0x10, Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -10516,9 +10948,9 @@ kind113:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done112
+	JMP       done119
 
-done112:
+done119:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -10540,29 +10972,29 @@ done112:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind116
+	JNE       kind123
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around117
+	JNE       around124
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored118
+	JMP       stored125
 
-around117:
+around124:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored118:
-	JMP done115
+stored125:
+	JMP done122
 
-kind116:
+kind123:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -10588,28 +11020,28 @@ kind116:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around120
+	JNE       around127
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored121
+	JMP       stored128
 
-around120:
+around127:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored121:
-	JMP done115
+stored128:
+	JMP done122
 
-done115:
+done122:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block104
+	JMP  block111
 
-blocks105:
+blocks112:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -10618,46 +11050,46 @@ blocks105:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest102
+	JMP     rest109
 
-wide103:
-block122:
+wide110:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks123
+	JLT        blocks130
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near124
+	JEQ        near131
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near124:
+near131:
 	CMPB    72(CX), $0x00
-	JEQ     loaded125
+	JEQ     loaded132
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded125:
+loaded132:
 	CMPB    73(CX), $0x00
-	JEQ     loaded126
+	JEQ     loaded133
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded126:
+loaded133:
 	CMPB      273(CX), $0x00
-	JNE       kind128
+	JNE       kind135
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done127
+	JMP       done134
 
-kind128:
+kind135:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -10670,18 +11102,18 @@ kind128:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done127
+	JMP       done134
 
-done127:
+done134:
 	CMPB      273(CX), $0x00
-	JNE       kind131
+	JNE       kind138
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
 	VCVTPH2PS 64(BX), Z19
 	VCVTPH2PS 96(BX), Z20
-	JMP       done130
+	JMP       done137
 
-kind131:
+kind138:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -10694,9 +11126,9 @@ kind131:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done130
+	JMP       done137
 
-done130:
+done137:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -10734,29 +11166,29 @@ done130:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind134
+	JNE       kind141
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around135
+	JNE       around142
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored136
+	JMP       stored143
 
-around135:
+around142:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored136:
-	JMP done133
+stored143:
+	JMP done140
 
-kind134:
+kind141:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -10782,75 +11214,75 @@ kind134:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around145
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored139
+	JMP       stored146
 
-around138:
+around145:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored139:
-	JMP done133
+stored146:
+	JMP done140
 
-done133:
+done140:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay140
+	JEQ  stay147
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay140:
+stay147:
 	SUBQ $0x00000040, AX
-	JMP  block122
+	JMP  block129
 
-blocks123:
-rest102:
-some141:
+blocks130:
+rest109:
+some148:
 	TESTQ     AX, AX
-	JLE       done142
+	JLE       done149
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded143
+	JEQ       loaded150
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded143:
+loaded150:
 	CMPB      73(CX), $0x00
-	JEQ       loaded144
+	JEQ       loaded151
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded144:
+loaded151:
 	CMPB        273(CX), $0x00
-	JNE         kind146
+	JNE         kind153
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done145
+	JMP         done152
 
-kind146:
+kind153:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done145
+	JMP         done152
 
-done145:
+done152:
 	CMPB        273(CX), $0x00
-	JNE         kind149
+	JNE         kind156
 	VCVTPH2PS.Z (BX), K1, Z6
-	JMP         done148
+	JMP         done155
 
-kind149:
+kind156:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done148
+	JMP         done155
 
-done148:
+done155:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -10861,12 +11293,12 @@ done148:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind152
+	JNE       kind159
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done151
+	JMP       done158
 
-kind152:
+kind159:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -10875,9 +11307,9 @@ kind152:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done151
+	JMP       done158
 
-done151:
+done158:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -10886,9 +11318,9 @@ done151:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some141
+	JMP  some148
 
-done142:
+done149:
 	VZEROUPPER
 	RET
 

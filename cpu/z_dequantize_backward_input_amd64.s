@@ -109,7 +109,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -177,7 +177,7 @@ some25:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -193,12 +193,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -208,29 +208,29 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near37:
+near36:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -240,52 +240,52 @@ near37:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -296,7 +296,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -304,29 +304,29 @@ strand43:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ R8, R8
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ DI
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -340,26 +340,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded50:
+loaded48:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -369,38 +369,38 @@ loaded50:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around49
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored52
+	JMP       stored50
 
-around51:
+around49:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored52:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some53:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded55:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -408,9 +408,9 @@ loaded55:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some53
+	JMP       some51
 
-done54:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -530,7 +530,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -598,7 +598,7 @@ some25:
 	PREFETCHT1 (R13)(R12*8)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -614,12 +614,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -629,29 +629,29 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near37:
+near36:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -661,52 +661,52 @@ near37:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -717,7 +717,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -725,29 +725,29 @@ strand43:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ R8, R8
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ DI
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -761,26 +761,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded48:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -790,38 +790,38 @@ loaded50:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around49
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored52
+	JMP       stored50
 
-around51:
+around49:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored52:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some53:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded53
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded55:
+loaded53:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -829,9 +829,9 @@ loaded55:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some53
+	JMP       some51
 
-done54:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -961,7 +961,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -1028,7 +1028,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1044,12 +1044,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1059,27 +1059,27 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near37:
+near36:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -1093,52 +1093,52 @@ near37:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored39:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -1150,7 +1150,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1158,29 +1158,29 @@ strand43:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ R8, R8
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ DI
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -1194,24 +1194,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded50:
+loaded48:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -1225,38 +1225,38 @@ loaded50:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around49
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored52
+	JMP       stored50
 
-around51:
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored52:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some53:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded55:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -1265,9 +1265,9 @@ loaded55:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some53
+	JMP         some51
 
-done54:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1441,7 +1441,7 @@ asked26:
 
 done24:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -1505,7 +1505,7 @@ some25:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1521,12 +1521,12 @@ taken28:
 	JMP       whole6
 
 other2:
-step29:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned31
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1536,27 +1536,27 @@ step29:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some32
+	JMP     some31
 
-aligned31:
-turn33:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns35
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand36:
+strand35:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block34:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near37
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near37:
+near36:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1592,48 +1592,48 @@ near37:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around37
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored39
+	JMP       stored38
 
-around38:
+around37:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored39:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block34
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand36
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn33
+	JMP  turn32
 
-turns35:
-some32:
-some40:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -1652,7 +1652,7 @@ strand43:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand43
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1660,29 +1660,29 @@ strand43:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some40
+	JMP          some39
 
-done41:
+done40:
 	TESTQ R8, R8
-	JL    whole45
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned31
+	JMP   aligned30
 
-whole45:
+whole43:
 	DECQ DI
-	JEQ  steps30
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step29
+	JMP  step28
 
-steps30:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -1696,24 +1696,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near49
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near49:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded50:
+loaded48:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1751,34 +1751,34 @@ loaded50:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around49
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored52
+	JMP       stored50
 
-around51:
+around49:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored52:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block45
 
-blocks48:
-some53:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded55:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1794,9 +1794,9 @@ loaded55:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some53
+	JMP         some51
 
-done54:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

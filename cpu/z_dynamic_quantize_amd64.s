@@ -430,14 +430,14 @@ divided41:
 
 done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole42
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
 
-whole43:
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -915,14 +915,14 @@ divided41:
 
 done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole42
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
 
-whole43:
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1379,14 +1379,14 @@ divided41:
 
 done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole42
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
 
-whole43:
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -1892,14 +1892,14 @@ divided41:
 
 done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole42
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned17
 
-whole43:
+whole42:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX
@@ -2463,14 +2463,14 @@ divided56:
 
 done49:
 	TESTQ R8, R8
-	JL    whole58
+	JL    whole57
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
 	JMP   aligned23
 
-whole58:
+whole57:
 	DECQ SI
 	JEQ  steps3
 	MOVQ 232(CX), DX

@@ -161,7 +161,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -229,7 +229,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -249,34 +249,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal39
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -306,34 +306,34 @@ divided41:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Z4, (BX)(R12*4)
 	VMOVDQU64     Z5, 64(BX)(R12*4)
 	VMOVDQU64     Z6, 128(BX)(R12*4)
 	VMOVDQU64     Z7, 192(BX)(R12*4)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000010
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal47
 	VDIVPS  Z2, Z4, Z4
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -342,35 +342,35 @@ divided49:
 	VSUBPS        Z3, Z4, Z4
 	VMULPS        Z2, Z4, Z4
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored51:
+stored50:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal56
 	VDIVPS    Z2, Z4, Z4
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -381,45 +381,45 @@ divided58:
 	VMOVUPS       Z4, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -432,76 +432,76 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Z4, (BX)(R12*4)
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	VMOVNTDQ Z6, 128(BX)(R12*4)
 	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -511,19 +511,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -532,16 +532,16 @@ strand69:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near70:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -579,70 +579,70 @@ near70:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z6, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z7, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z7, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored72:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near77:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal78
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided79
+	JMP     divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -656,7 +656,7 @@ reciprocal78:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -686,66 +686,66 @@ divided79:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored81:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -760,7 +760,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -768,29 +768,29 @@ divided87:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -810,25 +810,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide91
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -839,7 +839,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide91
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -849,18 +849,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near94:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -898,70 +898,70 @@ near94:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around95
+	JNE           around92
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored96
+	JMP           stored93
 
-around95:
+around92:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored96:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-divide91:
-block97:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks98
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near99
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near99:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded100:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded101
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded101:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal102
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided103
+	JMP     divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -975,7 +975,7 @@ reciprocal102:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1005,56 +1005,56 @@ divided103:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around101
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored105
+	JMP           stored102
 
-around104:
+around101:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored105:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block97
+	JMP  block94
 
-blocks98:
-some106:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done107
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded108:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded109
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded109:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal110
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided111
+	JMP       divided108
 
-reciprocal110:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided111:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1068,9 +1068,9 @@ divided111:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some103
 
-done107:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1259,7 +1259,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R10
@@ -1354,7 +1354,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1370,12 +1370,12 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1385,43 +1385,43 @@ step35:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand41:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block40:
+block39:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near43:
+near42:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1435,7 +1435,7 @@ reciprocal44:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1465,66 +1465,66 @@ divided45:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored47
+	JMP           stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand51:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided53:
+divided52:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -1539,7 +1539,7 @@ divided53:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand51
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1547,29 +1547,29 @@ divided53:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some48
+	JMP           some47
 
-done49:
+done48:
 	TESTQ DI, DI
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R8
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -1589,47 +1589,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded61:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1643,7 +1643,7 @@ reciprocal62:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1673,56 +1673,56 @@ divided63:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored65
+	JMP           stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1736,9 +1736,9 @@ divided71:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some66
+	JMP           some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1934,7 +1934,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -2001,7 +2001,7 @@ some26:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2021,34 +2021,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal39
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2082,36 +2082,36 @@ divided41:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 	VMOVDQU64     Y6, 64(BX)(R12*2)
 	VMOVDQU64     Y7, 96(BX)(R12*2)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000020
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal47
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
@@ -2129,36 +2129,36 @@ divided49:
 	VCVTPS2PH     $0x00, Z4, Y4
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 
-stored51:
+stored50:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal57
+	JNE         reciprocal56
 	VDIVPS      Z2, Z4, Z4
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2170,43 +2170,43 @@ divided58:
 	VMOVDQU16     Y4, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2219,80 +2219,80 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
 	VMOVNTDQ Y6, 64(BX)(R12*2)
 	VMOVNTDQ Y7, 96(BX)(R12*2)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z4, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2302,19 +2302,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -2323,14 +2323,14 @@ strand69:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near70:
+near68:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -2372,68 +2372,68 @@ near70:
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored72:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near77:
+near75:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal78
+	JNE       reciprocal76
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided79
+	JMP       divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2447,7 +2447,7 @@ reciprocal78:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2481,66 +2481,66 @@ divided79:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored81:
+stored79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2556,7 +2556,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2564,29 +2564,29 @@ divided87:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -2607,19 +2607,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none91
+	JEQ   none88
 	LEAQ  16640(R8), R9
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near94:
+near91:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2649,13 +2649,13 @@ near94:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        72(CX), $0x00
-	JEQ         loaded95
+	JEQ         loaded92
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z1
 	VMOVUPS     128(SI), Z2
 	VMOVUPS     192(SI), Z3
 
-loaded95:
+loaded92:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -2677,20 +2677,20 @@ loaded95:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around96
+	JNE           around93
 	VMOVDQU64     Y12, (BX)
 	VMOVDQU64     Y13, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored97
+	JMP           stored94
 
-around96:
+around93:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored97:
+stored94:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2698,30 +2698,30 @@ stored97:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-none91:
+blocks90:
+none88:
 	CMPQ         AX, $0x00000200
-	JLT          divide98
+	JLT          divide95
 	CMPB         72(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	CMPB         73(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	CMPB         75(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide98
+	JHI          divide95
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide98
+	JHI          divide95
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide98
+	JHI          divide95
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2732,7 +2732,7 @@ none91:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide98
+	JNE          divide95
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2742,16 +2742,16 @@ none91:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block99:
+block96:
 	CMPQ       AX, $0x00000040
-	JLT        blocks100
+	JLT        blocks97
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near101
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near101:
+near98:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -2793,68 +2793,68 @@ near101:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around99
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored103
+	JMP           stored100
 
-around102:
+around99:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored103:
+stored100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block99
+	JMP  block96
 
-blocks100:
-divide98:
-block104:
+blocks97:
+divide95:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks105
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near106
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near106:
+near103:
 	CMPB    72(CX), $0x00
-	JEQ     loaded107
+	JEQ     loaded104
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded107:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded105
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded108:
+loaded105:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal109
+	JNE       reciprocal106
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided110
+	JMP       divided107
 
-reciprocal109:
+reciprocal106:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -2868,7 +2868,7 @@ reciprocal109:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided110:
+divided107:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2902,56 +2902,56 @@ divided110:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around111
+	JNE           around108
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored112
+	JMP           stored109
 
-around111:
+around108:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored112:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block104
+	JMP  block101
 
-blocks105:
-some113:
+blocks102:
+some110:
 	TESTQ     AX, AX
-	JLE       done114
+	JLE       done111
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded115
+	JEQ       loaded112
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded115:
+loaded112:
 	CMPB      73(CX), $0x00
-	JEQ       loaded116
+	JEQ       loaded113
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded116:
+loaded113:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal117
+	JNE         reciprocal114
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided118
+	JMP         divided115
 
-reciprocal117:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided118:
+divided115:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -2966,9 +2966,9 @@ divided118:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some113
+	JMP           some110
 
-done114:
+done111:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3188,7 +3188,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -3252,7 +3252,7 @@ some26:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3272,22 +3272,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS 1024(SI), Z9
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3295,13 +3295,13 @@ asked39:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal40
+	JNE       reciprocal39
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3355,35 +3355,35 @@ divided41:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Z10, (BX)(R12*2)
 	VMOVDQU64     Z11, 64(BX)(R12*2)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000020
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal47
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
@@ -3411,36 +3411,36 @@ divided49:
 	VMOVDQA64     Z12, Z10
 	VPERMT2W      Z13, Z4, Z10
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Z10, (BX)(R12*2)
 
-stored51:
+stored50:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal57
+	JNE         reciprocal56
 	VDIVPS      Z8, Z10, Z10
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3458,43 +3458,43 @@ divided58:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3507,77 +3507,77 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Z10, (BX)(R12*2)
 	VMOVNTDQ Z11, 64(BX)(R12*2)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z10, Z10
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z11, Z11
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z10
 	VMOVNTDQ  Z10, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3587,19 +3587,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
@@ -3608,14 +3608,14 @@ strand69:
 	VBROADCASTSS 3584(R11), Z11
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near70:
+near68:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
@@ -3671,51 +3671,51 @@ near70:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored72:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near77:
+near75:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3723,14 +3723,14 @@ near77:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal78
+	JNE       reciprocal76
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided79
+	JMP       divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3744,7 +3744,7 @@ reciprocal78:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3798,63 +3798,63 @@ divided79:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored81:
+stored79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3876,7 +3876,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3884,29 +3884,29 @@ divided87:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -3927,19 +3927,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none91
+	JEQ   none88
 	LEAQ  16640(R8), R9
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near94:
+near91:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3973,13 +3973,13 @@ near94:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        72(CX), $0x00
-	JEQ         loaded95
+	JEQ         loaded92
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z4
 	VMOVUPS     128(SI), Z7
 	VMOVUPS     192(SI), Z8
 
-loaded95:
+loaded92:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -4013,16 +4013,16 @@ loaded95:
 	VMOVDQA64     Z18, Z17
 	VPERMT2W      Z15, Z6, Z17
 	CMPB          76(CX), $0x00
-	JNE           around96
+	JNE           around93
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
-	JMP           stored97
+	JMP           stored94
 
-around96:
+around93:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 
-stored97:
+stored94:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4030,30 +4030,30 @@ stored97:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-none91:
+blocks90:
+none88:
 	CMPQ         AX, $0x00000200
-	JLT          divide98
+	JLT          divide95
 	CMPB         72(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	CMPB         73(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	CMPB         75(CX), $0x00
-	JNE          divide98
+	JNE          divide95
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide98
+	JHI          divide95
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide98
+	JHI          divide95
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide98
+	JHI          divide95
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -4064,7 +4064,7 @@ none91:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide98
+	JNE          divide95
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -4074,16 +4074,16 @@ none91:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
 
-block99:
+block96:
 	CMPQ       AX, $0x00000040
-	JLT        blocks100
+	JLT        blocks97
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near101
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near101:
+near98:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -4141,51 +4141,51 @@ near101:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around99
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored103
+	JMP           stored100
 
-around102:
+around99:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored103:
+stored100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block99
+	JMP  block96
 
-blocks100:
-divide98:
-block104:
+blocks97:
+divide95:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks105
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near106
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near106:
+near103:
 	CMPB    72(CX), $0x00
-	JEQ     loaded107
+	JEQ     loaded104
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded107:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded105
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded108:
+loaded105:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4195,14 +4195,14 @@ loaded108:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal109
+	JNE       reciprocal106
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided110
+	JMP       divided107
 
-reciprocal109:
+reciprocal106:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -4216,7 +4216,7 @@ reciprocal109:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided110:
+divided107:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -4270,53 +4270,53 @@ divided110:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around111
+	JNE           around108
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored112
+	JMP           stored109
 
-around111:
+around108:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored112:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block104
+	JMP  block101
 
-blocks105:
-some113:
+blocks102:
+some110:
 	TESTQ     AX, AX
-	JLE       done114
+	JLE       done111
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded115
+	JEQ       loaded112
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded115:
+loaded112:
 	CMPB      73(CX), $0x00
-	JEQ       loaded116
+	JEQ       loaded113
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded116:
+loaded113:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal117
+	JNE         reciprocal114
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided118
+	JMP         divided115
 
-reciprocal117:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided118:
+divided115:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -4337,9 +4337,9 @@ divided118:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some113
+	JMP           some110
 
-done114:
+done111:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -57,17 +57,28 @@ next4:
 	PREFETCHT1 192(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
 	CMPQ    R8, $0x00000040
 	JLT     rest5
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -75,7 +86,7 @@ reciprocal8:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -101,25 +112,25 @@ divided9:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around11
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored11
+	JMP         stored12
 
-around10:
+around11:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored11:
+stored12:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal12
+	JNE     reciprocal13
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided13
+	JMP     divided14
 
-reciprocal12:
+reciprocal13:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -127,7 +138,7 @@ reciprocal12:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided13:
+divided14:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -153,16 +164,16 @@ divided13:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around14
+	JNE         around15
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored15
+	JMP         stored16
 
-around14:
+around15:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored15:
+stored16:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -177,16 +188,16 @@ rest5:
 	KMOVW     R12, K1
 	VMOVUPS.Z (BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal17
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided17
+	JMP       divided18
 
-reciprocal16:
+reciprocal17:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided17:
+divided18:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -204,14 +215,20 @@ divided17:
 	CMPQ        R8, $0x10
 	JLT         partly19
 	CMPB        76(CX), $0x00
-	JEQ         partly19
-	VMOVNTDQ    Z13, (SI)
-	JMP         stored18
+	JNE         around21
+	VMOVDQU64   Z13, (SI)
+	JMP         stored22
+
+around21:
+	VMOVNTDQ Z13, (SI)
+
+stored22:
+	JMP stored20
 
 partly19:
 	VMOVUPS Z13, K1, (SI)
 
-stored18:
+stored20:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -220,16 +237,16 @@ stored18:
 	KMOVW     R12, K1
 	VMOVUPS.Z 64(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal20
+	JNE       reciprocal23
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided21
+	JMP       divided24
 
-reciprocal20:
+reciprocal23:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided21:
+divided24:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -245,16 +262,22 @@ divided21:
 	VADDPS      Z13, Z10, K3, Z10
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly23
+	JLT         partly25
 	CMPB        76(CX), $0x00
-	JEQ         partly23
-	VMOVNTDQ    Z13, 64(SI)
-	JMP         stored22
+	JNE         around27
+	VMOVDQU64   Z13, 64(SI)
+	JMP         stored28
 
-partly23:
+around27:
+	VMOVNTDQ Z13, 64(SI)
+
+stored28:
+	JMP stored26
+
+partly25:
 	VMOVUPS Z13, K1, 64(SI)
 
-stored22:
+stored26:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -263,16 +286,16 @@ stored22:
 	KMOVW     R12, K1
 	VMOVUPS.Z 128(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal29
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided25
+	JMP       divided30
 
-reciprocal24:
+reciprocal29:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided25:
+divided30:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -288,16 +311,22 @@ divided25:
 	VADDPS      Z13, Z11, K3, Z11
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly27
+	JLT         partly31
 	CMPB        76(CX), $0x00
-	JEQ         partly27
-	VMOVNTDQ    Z13, 128(SI)
-	JMP         stored26
+	JNE         around33
+	VMOVDQU64   Z13, 128(SI)
+	JMP         stored34
 
-partly27:
+around33:
+	VMOVNTDQ Z13, 128(SI)
+
+stored34:
+	JMP stored32
+
+partly31:
 	VMOVUPS Z13, K1, 128(SI)
 
-stored26:
+stored32:
 	SUBQ      $0x10, R8
 	TESTQ     R8, R8
 	JLE       done6
@@ -306,16 +335,16 @@ stored26:
 	KMOVW     R12, K1
 	VMOVUPS.Z 192(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal28
+	JNE       reciprocal35
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided29
+	JMP       divided36
 
-reciprocal28:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided29:
+divided36:
 	VRNDSCALEPS $0x08, Z2, Z13
 	VMINPS      Z3, Z13, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -331,16 +360,22 @@ divided29:
 	VADDPS      Z2, Z12, K3, Z12
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly31
+	JLT         partly37
 	CMPB        76(CX), $0x00
-	JEQ         partly31
-	VMOVNTDQ    Z2, 192(SI)
-	JMP         stored30
+	JNE         around39
+	VMOVDQU64   Z2, 192(SI)
+	JMP         stored40
 
-partly31:
+around39:
+	VMOVNTDQ Z2, 192(SI)
+
+stored40:
+	JMP stored38
+
+partly37:
 	VMOVUPS Z2, K1, 192(SI)
 
-stored30:
+stored38:
 	SUBQ $0x10, R8
 
 done6:
@@ -367,18 +402,18 @@ done6:
 	RET
 
 other2:
-step32:
+step41:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn36:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns38
+	JLT  turns47
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand39:
+strand48:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -393,10 +428,10 @@ strand39:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block37:
+block46:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near40
+	JEQ        near49
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -406,16 +441,16 @@ block37:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near40:
+near49:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal41
+	JNE     reciprocal50
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided42
+	JMP     divided51
 
-reciprocal41:
+reciprocal50:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -423,7 +458,7 @@ reciprocal41:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided42:
+divided51:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -449,25 +484,25 @@ divided42:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around43
+	JNE         around52
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored44
+	JMP         stored53
 
-around43:
+around52:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored44:
+stored53:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal45
+	JNE     reciprocal54
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided46
+	JMP     divided55
 
-reciprocal45:
+reciprocal54:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -475,7 +510,7 @@ reciprocal45:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided46:
+divided55:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -501,21 +536,21 @@ divided46:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around47
+	JNE         around56
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored48
+	JMP         stored57
 
-around47:
+around56:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored48:
+stored57:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block37
+	JNE     block46
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -529,47 +564,47 @@ stored48:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand39
+	JNE     strand48
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn36
+	JMP     turn45
 
-turns38:
-some49:
+turns47:
+some58:
 	TESTQ      AX, AX
-	JLE        done50
+	JLE        done59
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near51:
+near60:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand52:
+strand61:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal53
+	JNE          reciprocal62
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided54
+	JMP          divided63
 
-reciprocal53:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided54:
+divided63:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -597,7 +632,7 @@ divided54:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand52
+	JNE         strand61
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -610,11 +645,11 @@ divided54:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some49
+	JMP         some58
 
-done50:
+done59:
 	DECQ R11
-	JEQ  steps33
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -625,9 +660,9 @@ done50:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step32
+	JMP  step41
 
-steps33:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -639,9 +674,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide57
+	JNE          wide65
 	CMPQ         AX, $0x00000040
-	JLT          rest56
+	JLT          rest64
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -651,12 +686,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block58:
+block66:
 	CMPQ       AX, $0x00000040
-	JLT        blocks59
+	JLT        blocks67
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near60
+	JEQ        near68
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -666,28 +701,28 @@ block58:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near60:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded69
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded61:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded70
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded62:
+loaded70:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal71
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided64
+	JMP     divided72
 
-reciprocal63:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -695,7 +730,7 @@ reciprocal63:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided64:
+divided72:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -725,37 +760,37 @@ divided64:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around65
+	JNE         around73
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored66
+	JMP         stored74
 
-around65:
+around73:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored66:
+stored74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded75
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded67:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded76
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded68:
+loaded76:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal69
+	JNE     reciprocal77
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided70
+	JMP     divided78
 
-reciprocal69:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -763,7 +798,7 @@ reciprocal69:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided70:
+divided78:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -793,25 +828,25 @@ divided70:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around71
+	JNE         around79
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored72
+	JMP         stored80
 
-around71:
+around79:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored72:
+stored80:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block58
+	JMP  block66
 
-blocks59:
+blocks67:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -820,15 +855,15 @@ blocks59:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest56
+	JMP     rest64
 
-wide57:
-block73:
+wide65:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks74
+	JLT        blocks82
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near75
+	JEQ        near83
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -838,31 +873,31 @@ block73:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near75:
+near83:
 	XORQ R11, R11
 
-group76:
+group84:
 	CMPB    72(CX), $0x00
-	JEQ     loaded77
+	JEQ     loaded85
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded77:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded86
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded78:
+loaded86:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal79
+	JNE     reciprocal87
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided80
+	JMP     divided88
 
-reciprocal79:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -870,7 +905,7 @@ reciprocal79:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided80:
+divided88:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -912,63 +947,63 @@ divided80:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around81
+	JNE         around89
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored82
+	JMP         stored90
 
-around81:
+around89:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored82:
+stored90:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group76
+	JNE  group84
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay83
+	JEQ  stay91
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay83:
+stay91:
 	SUBQ $0x00000040, AX
-	JMP  block73
+	JMP  block81
 
-blocks74:
-rest56:
-some84:
+blocks82:
+rest64:
+some92:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done93
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded94
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded86:
+loaded94:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded95
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded87:
+loaded95:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal88
+	JNE       reciprocal96
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided89
+	JMP       divided97
 
-reciprocal88:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided89:
+divided97:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -998,9 +1033,9 @@ divided89:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some84
+	JMP         some92
 
-done85:
+done93:
 	VZEROUPPER
 	RET
 
@@ -1263,12 +1298,12 @@ one1:
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block24:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks25
+	JLT        blocks24
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near26
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1286,31 +1321,31 @@ block24:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near26:
+near25:
 	XORQ R11, R11
 
-group27:
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded27
 	VMOVUPD (DI)(R11*8), Z0
 	VMOVUPD 64(DI)(R11*8), Z1
 
-loaded28:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded28
 	VMOVUPD (R8)(R11*8), Z2
 	VMOVUPD 64(R8)(R11*8), Z3
 
-loaded29:
+loaded28:
 	VMOVUPD (BX)(R11*8), Z6
 	VMOVUPD 64(BX)(R11*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal30
+	JNE     reciprocal29
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided31
+	JMP     divided30
 
-reciprocal30:
+reciprocal29:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z0, Z8, Z8
 	VMULPD       Z8, Z6, Z6
@@ -1318,7 +1353,7 @@ reciprocal30:
 	VDIVPD       Z1, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided31:
+divided30:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z9
 	VSUBPD      Z2, Z5, Z10
@@ -1360,62 +1395,62 @@ divided31:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around31
 	VMOVDQU64   Z6, (SI)(R11*8)
 	VMOVDQU64   Z7, 64(SI)(R11*8)
-	JMP         stored33
+	JMP         stored32
 
-around32:
+around31:
 	VMOVNTDQ Z6, (SI)(R11*8)
 	VMOVNTDQ Z7, 64(SI)(R11*8)
 
-stored33:
+stored32:
 	ADDQ $0x00000010, R11
 	CMPQ R11, $0x00000040
-	JNE  group27
+	JNE  group26
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay34
+	JEQ  stay33
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay34:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block24
+	JMP  block23
 
-blocks25:
-some35:
+blocks24:
+some34:
 	TESTQ     AX, AX
-	JLE       done36
+	JLE       done35
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded37:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded38:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided40
+	JMP       divided39
 
-reciprocal39:
+reciprocal38:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD       Z0, Z3, Z3
 	VMULPD       Z3, Z1, Z1
 
-divided40:
+divided39:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VSUBPD      Z2, Z5, Z6
 	VMINPD      Z6, Z3, Z6
@@ -1445,9 +1480,9 @@ divided40:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some35
+	JMP         some34
 
-done36:
+done35:
 	VZEROUPPER
 	RET
 
@@ -1507,31 +1542,40 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 
 near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
 	CMPQ      R8, $0x00000040
 	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind10
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done8
+	JMP       done9
 
-kind9:
+kind10:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done8
+	JMP       done9
 
-done8:
+done9:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal11
+	JNE    reciprocal12
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided12
+	JMP    divided13
 
-reciprocal11:
+reciprocal12:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1539,7 +1583,7 @@ reciprocal11:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided12:
+divided13:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1553,21 +1597,21 @@ divided12:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind14
+	JNE         kind15
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done13
+	JMP         done14
 
-kind14:
+kind15:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done13
+	JMP       done14
 
-done13:
+done14:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1579,60 +1623,60 @@ done13:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind17
+	JNE       kind18
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored19:
-	JMP done16
+stored20:
+	JMP done17
 
-kind17:
+kind18:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around22
 	VMOVDQU64 Z14, (SI)
-	JMP       stored22
+	JMP       stored23
 
-around21:
+around22:
 	VMOVNTDQ Z14, (SI)
 
-stored22:
-	JMP done16
+stored23:
+	JMP done17
 
-done16:
+done17:
 	CMPB      273(CX), $0x00
-	JNE       kind24
+	JNE       kind25
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done23
+	JMP       done24
 
-kind24:
+kind25:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done23
+	JMP       done24
 
-done23:
+done24:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal26
+	JNE    reciprocal27
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided27
+	JMP    divided28
 
-reciprocal26:
+reciprocal27:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1640,7 +1684,7 @@ reciprocal26:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided27:
+divided28:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1654,21 +1698,21 @@ divided27:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind29
+	JNE         kind30
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done28
+	JMP         done29
 
-kind29:
+kind30:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done28
+	JMP       done29
 
-done28:
+done29:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1680,37 +1724,37 @@ done28:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind32
+	JNE       kind33
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around34
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored34
+	JMP       stored35
 
-around33:
+around34:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored34:
-	JMP done31
+stored35:
+	JMP done32
 
-kind32:
+kind33:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around37
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored37
+	JMP       stored38
 
-around36:
+around37:
 	VMOVNTDQ Z14, 64(SI)
 
-stored37:
-	JMP done31
+stored38:
+	JMP done32
 
-done31:
+done32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -1724,28 +1768,28 @@ rest5:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind39
+	JNE         kind40
 	VCVTPH2PS.Z (BX), K1, Z14
-	JMP         done38
+	JMP         done39
 
-kind39:
+kind40:
 	VPMOVZXWD.Z (BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done38
+	JMP         done39
 
-done38:
+done39:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal41
+	JNE    reciprocal42
 	VDIVPS Z3, Z14, Z14
-	JMP    divided42
+	JMP    divided43
 
-reciprocal41:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided42:
+divided43:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -1753,17 +1797,17 @@ divided42:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind44
+	JNE         kind45
 	VCVTPH2PS.Z (DX), K1, Z14
-	JMP         done43
+	JMP         done44
 
-kind44:
+kind45:
 	VPMOVZXWD.Z (DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done43
+	JMP         done44
 
-done43:
+done44:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -1772,18 +1816,34 @@ done43:
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind47
+	JNE       kind48
 	VCVTPS2PH $0x00, Z14, Y14
-	VMOVDQU16 Y14, K1, (SI)
-	JMP       done46
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y14, (SI)
+	JMP       stored50
 
-kind47:
+partly49:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored50:
+	JMP done47
+
+kind48:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
-	VMOVDQU16 Y14, K1, (SI)
-	JMP       done46
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y14, (SI)
+	JMP       stored53
 
-done46:
+partly52:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored53:
+	JMP done47
+
+done47:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1791,28 +1851,28 @@ done46:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind52
+	JNE         kind55
 	VCVTPH2PS.Z 32(BX), K1, Z14
-	JMP         done51
+	JMP         done54
 
-kind52:
+kind55:
 	VPMOVZXWD.Z 32(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done51
+	JMP         done54
 
-done51:
+done54:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal54
+	JNE    reciprocal57
 	VDIVPS Z3, Z14, Z14
-	JMP    divided55
+	JMP    divided58
 
-reciprocal54:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided55:
+divided58:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -1820,17 +1880,17 @@ divided55:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind57
+	JNE         kind60
 	VCVTPH2PS.Z 32(DX), K1, Z14
-	JMP         done56
+	JMP         done59
 
-kind57:
+kind60:
 	VPMOVZXWD.Z 32(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done56
+	JMP         done59
 
-done56:
+done59:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -1839,18 +1899,34 @@ done56:
 	VADDPS    Z14, Z11, K3, Z11
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind63
 	VCVTPS2PH $0x00, Z14, Y14
-	VMOVDQU16 Y14, K1, 32(SI)
-	JMP       done59
+	CMPQ      R8, $0x10
+	JLT       partly64
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored65
 
-kind60:
+partly64:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored65:
+	JMP done62
+
+kind63:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
-	VMOVDQU16 Y14, K1, 32(SI)
-	JMP       done59
+	CMPQ      R8, $0x10
+	JLT       partly67
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored68
 
-done59:
+partly67:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored68:
+	JMP done62
+
+done62:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1858,28 +1934,28 @@ done59:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind65
+	JNE         kind70
 	VCVTPH2PS.Z 64(BX), K1, Z14
-	JMP         done64
+	JMP         done69
 
-kind65:
+kind70:
 	VPMOVZXWD.Z 64(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done64
+	JMP         done69
 
-done64:
+done69:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal67
+	JNE    reciprocal72
 	VDIVPS Z3, Z14, Z14
-	JMP    divided68
+	JMP    divided73
 
-reciprocal67:
+reciprocal72:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided68:
+divided73:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -1887,17 +1963,17 @@ divided68:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind75
 	VCVTPH2PS.Z 64(DX), K1, Z14
-	JMP         done69
+	JMP         done74
 
-kind70:
+kind75:
 	VPMOVZXWD.Z 64(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done69
+	JMP         done74
 
-done69:
+done74:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -1906,18 +1982,34 @@ done69:
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind73
+	JNE       kind78
 	VCVTPS2PH $0x00, Z14, Y14
-	VMOVDQU16 Y14, K1, 64(SI)
-	JMP       done72
+	CMPQ      R8, $0x10
+	JLT       partly79
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored80
 
-kind73:
+partly79:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored80:
+	JMP done77
+
+kind78:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
-	VMOVDQU16 Y14, K1, 64(SI)
-	JMP       done72
+	CMPQ      R8, $0x10
+	JLT       partly82
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored83
 
-done72:
+partly82:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored83:
+	JMP done77
+
+done77:
 	SUBQ        $0x10, R8
 	TESTQ       R8, R8
 	JLE         done6
@@ -1925,28 +2017,28 @@ done72:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind78
+	JNE         kind85
 	VCVTPH2PS.Z 96(BX), K1, Z14
-	JMP         done77
+	JMP         done84
 
-kind78:
+kind85:
 	VPMOVZXWD.Z 96(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done77
+	JMP         done84
 
-done77:
+done84:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal80
+	JNE    reciprocal87
 	VDIVPS Z3, Z14, Z3
-	JMP    divided81
+	JMP    divided88
 
-reciprocal80:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided81:
+divided88:
 	VRNDSCALEPS $0x08, Z3, Z14
 	VMINPS      Z4, Z14, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -1954,17 +2046,17 @@ divided81:
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind83
+	JNE         kind90
 	VCVTPH2PS.Z 96(DX), K1, Z3
-	JMP         done82
+	JMP         done89
 
-kind83:
+kind90:
 	VPMOVZXWD.Z 96(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done82
+	JMP         done89
 
-done82:
+done89:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -1973,18 +2065,34 @@ done82:
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind86
+	JNE       kind93
 	VCVTPS2PH $0x00, Z3, Y3
-	VMOVDQU16 Y3, K1, 96(SI)
-	JMP       done85
+	CMPQ      R8, $0x10
+	JLT       partly94
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored95
 
-kind86:
+partly94:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored95:
+	JMP done92
+
+kind93:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
-	VMOVDQU16 Y3, K1, 96(SI)
-	JMP       done85
+	CMPQ      R8, $0x10
+	JLT       partly97
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored98
 
-done85:
+partly97:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored98:
+	JMP done92
+
+done92:
 	SUBQ $0x10, R8
 
 done6:
@@ -2011,18 +2119,18 @@ done6:
 	RET
 
 other2:
-step90:
+step99:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn94:
+turn103:
 	CMPQ AX, 104(CX)
-	JLT  turns96
+	JLT  turns105
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand97:
+strand106:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2037,39 +2145,39 @@ strand97:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block95:
+block104:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near98
+	JEQ        near107
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near98:
+near107:
 	CMPB      273(CX), $0x00
-	JNE       kind100
+	JNE       kind109
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done99
+	JMP       done108
 
-kind100:
+kind109:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done99
+	JMP       done108
 
-done99:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal102
+	JNE    reciprocal111
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided103
+	JMP    divided112
 
-reciprocal102:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2077,7 +2185,7 @@ reciprocal102:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided103:
+divided112:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2091,21 +2199,21 @@ divided103:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind105
+	JNE         kind114
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done104
+	JMP         done113
 
-kind105:
+kind114:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done104
+	JMP       done113
 
-done104:
+done113:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2117,60 +2225,60 @@ done104:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind108
+	JNE       kind117
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around109
+	JNE       around118
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored110
+	JMP       stored119
 
-around109:
+around118:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored110:
-	JMP done107
+stored119:
+	JMP done116
 
-kind108:
+kind117:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around112
+	JNE       around121
 	VMOVDQU64 Z14, (SI)
-	JMP       stored113
+	JMP       stored122
 
-around112:
+around121:
 	VMOVNTDQ Z14, (SI)
 
-stored113:
-	JMP done107
+stored122:
+	JMP done116
 
-done107:
+done116:
 	CMPB      273(CX), $0x00
-	JNE       kind115
+	JNE       kind124
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done114
+	JMP       done123
 
-kind115:
+kind124:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done114
+	JMP       done123
 
-done114:
+done123:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal117
+	JNE    reciprocal126
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided118
+	JMP    divided127
 
-reciprocal117:
+reciprocal126:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2178,7 +2286,7 @@ reciprocal117:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided118:
+divided127:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2192,21 +2300,21 @@ divided118:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind120
+	JNE         kind129
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done119
+	JMP         done128
 
-kind120:
+kind129:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done119
+	JMP       done128
 
-done119:
+done128:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2218,42 +2326,42 @@ done119:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind123
+	JNE       kind132
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around133
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored125
+	JMP       stored134
 
-around124:
+around133:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored125:
-	JMP done122
+stored134:
+	JMP done131
 
-kind123:
+kind132:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around127
+	JNE       around136
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored128
+	JMP       stored137
 
-around127:
+around136:
 	VMOVNTDQ Z14, 64(SI)
 
-stored128:
-	JMP done122
+stored137:
+	JMP done131
 
-done122:
+done131:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block95
+	JNE     block104
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2267,58 +2375,58 @@ done122:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand97
+	JNE     strand106
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn94
+	JMP     turn103
 
-turns96:
-some129:
+turns105:
+some138:
 	TESTQ      AX, AX
-	JLE        done130
+	JLE        done139
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near131
+	JEQ        near140
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near131:
+near140:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand132:
+strand141:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind134
+	JNE          kind143
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done133
+	JMP          done142
 
-kind134:
+kind143:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done133
+	JMP         done142
 
-done133:
+done142:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal136
+	JNE    reciprocal145
 	VDIVPS Z3, Z6, Z3
-	JMP    divided137
+	JMP    divided146
 
-reciprocal136:
+reciprocal145:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided137:
+divided146:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2326,17 +2434,17 @@ divided137:
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind139
+	JNE         kind148
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done138
+	JMP         done147
 
-kind139:
+kind148:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done138
+	JMP         done147
 
-done138:
+done147:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -2349,18 +2457,18 @@ done138:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind142
+	JNE       kind151
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done141
+	JMP       done150
 
-kind142:
+kind151:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done141
+	JMP       done150
 
-done141:
+done150:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2369,7 +2477,7 @@ done141:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand132
+	JNE  strand141
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2382,11 +2490,11 @@ done141:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some129
+	JMP  some138
 
-done130:
+done139:
 	DECQ R11
-	JEQ  steps91
+	JEQ  steps100
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2397,9 +2505,9 @@ done130:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step90
+	JMP  step99
 
-steps91:
+steps100:
 	VZEROUPPER
 	RET
 
@@ -2411,9 +2519,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide147
+	JNE          wide154
 	CMPQ         AX, $0x00000040
-	JLT          rest146
+	JLT          rest153
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2423,53 +2531,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block148:
+block155:
 	CMPQ       AX, $0x00000040
-	JLT        blocks149
+	JLT        blocks156
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near150
+	JEQ        near157
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near150:
+near157:
 	CMPB    72(CX), $0x00
-	JEQ     loaded151
+	JEQ     loaded158
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded151:
+loaded158:
 	CMPB    73(CX), $0x00
-	JEQ     loaded152
+	JEQ     loaded159
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded152:
+loaded159:
 	CMPB      273(CX), $0x00
-	JNE       kind154
+	JNE       kind161
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done153
+	JMP       done160
 
-kind154:
+kind161:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done153
+	JMP       done160
 
-done153:
+done160:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal156
+	JNE    reciprocal163
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided157
+	JMP    divided164
 
-reciprocal156:
+reciprocal163:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -2477,7 +2585,7 @@ reciprocal156:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided157:
+divided164:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2495,21 +2603,21 @@ divided157:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind159
+	JNE         kind166
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done158
+	JMP         done165
 
-kind159:
+kind166:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done158
+	JMP       done165
 
-done158:
+done165:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -2521,72 +2629,72 @@ done158:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind162
+	JNE       kind169
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around163
+	JNE       around170
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored164
+	JMP       stored171
 
-around163:
+around170:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored164:
-	JMP done161
+stored171:
+	JMP done168
 
-kind162:
+kind169:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around166
+	JNE       around173
 	VMOVDQU64 Z15, (SI)
-	JMP       stored167
+	JMP       stored174
 
-around166:
+around173:
 	VMOVNTDQ Z15, (SI)
 
-stored167:
-	JMP done161
+stored174:
+	JMP done168
 
-done161:
+done168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded168
+	JEQ     loaded175
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded168:
+loaded175:
 	CMPB    73(CX), $0x00
-	JEQ     loaded169
+	JEQ     loaded176
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded169:
+loaded176:
 	CMPB      273(CX), $0x00
-	JNE       kind171
+	JNE       kind178
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done170
+	JMP       done177
 
-kind171:
+kind178:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done170
+	JMP       done177
 
-done170:
+done177:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal173
+	JNE    reciprocal180
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided174
+	JMP    divided181
 
-reciprocal173:
+reciprocal180:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -2594,7 +2702,7 @@ reciprocal173:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided174:
+divided181:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2612,21 +2720,21 @@ divided174:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind176
+	JNE         kind183
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done175
+	JMP         done182
 
-kind176:
+kind183:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done175
+	JMP       done182
 
-done175:
+done182:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -2638,46 +2746,46 @@ done175:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind179
+	JNE       kind186
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around180
+	JNE       around187
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored181
+	JMP       stored188
 
-around180:
+around187:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored181:
-	JMP done178
+stored188:
+	JMP done185
 
-kind179:
+kind186:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around183
+	JNE       around190
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored184
+	JMP       stored191
 
-around183:
+around190:
 	VMOVNTDQ Z15, 64(SI)
 
-stored184:
-	JMP done178
+stored191:
+	JMP done185
 
-done178:
+done185:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block148
+	JMP  block155
 
-blocks149:
+blocks156:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2686,59 +2794,59 @@ blocks149:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest146
+	JMP     rest153
 
-wide147:
-block185:
+wide154:
+block192:
 	CMPQ       AX, $0x00000040
-	JLT        blocks186
+	JLT        blocks193
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near187
+	JEQ        near194
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near187:
+near194:
 	XORQ R11, R11
 
-group188:
+group195:
 	CMPB    72(CX), $0x00
-	JEQ     loaded189
+	JEQ     loaded196
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded189:
+loaded196:
 	CMPB    73(CX), $0x00
-	JEQ     loaded190
+	JEQ     loaded197
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded190:
+loaded197:
 	CMPB      273(CX), $0x00
-	JNE       kind192
+	JNE       kind199
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
-	JMP       done191
+	JMP       done198
 
-kind192:
+kind199:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done191
+	JMP       done198
 
-done191:
+done198:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal194
+	JNE    reciprocal201
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided195
+	JMP    divided202
 
-reciprocal194:
+reciprocal201:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -2746,7 +2854,7 @@ reciprocal194:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided195:
+divided202:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2764,21 +2872,21 @@ divided195:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind197
+	JNE         kind204
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
-	JMP         done196
+	JMP         done203
 
-kind197:
+kind204:
 	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done196
+	JMP       done203
 
-done196:
+done203:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -2802,95 +2910,95 @@ done196:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind200
+	JNE       kind207
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around201
+	JNE       around208
 	VMOVDQU64 Y7, (SI)(R11*2)
 	VMOVDQU64 Y8, 32(SI)(R11*2)
-	JMP       stored202
+	JMP       stored209
 
-around201:
+around208:
 	VMOVNTDQ Y7, (SI)(R11*2)
 	VMOVNTDQ Y8, 32(SI)(R11*2)
 
-stored202:
-	JMP done199
+stored209:
+	JMP done206
 
-kind200:
+kind207:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around204
+	JNE       around211
 	VMOVDQU64 Z7, (SI)(R11*2)
-	JMP       stored205
+	JMP       stored212
 
-around204:
+around211:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored205:
-	JMP done199
+stored212:
+	JMP done206
 
-done199:
+done206:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group188
+	JNE  group195
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay206
+	JEQ  stay213
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay206:
+stay213:
 	SUBQ $0x00000040, AX
-	JMP  block185
+	JMP  block192
 
-blocks186:
-rest146:
-some207:
+blocks193:
+rest153:
+some214:
 	TESTQ     AX, AX
-	JLE       done208
+	JLE       done215
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded209
+	JEQ       loaded216
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded209:
+loaded216:
 	CMPB      73(CX), $0x00
-	JEQ       loaded210
+	JEQ       loaded217
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded210:
+loaded217:
 	CMPB        273(CX), $0x00
-	JNE         kind212
+	JNE         kind219
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done211
+	JMP         done218
 
-kind212:
+kind219:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done211
+	JMP         done218
 
-done211:
+done218:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal214
+	JNE    reciprocal221
 	VDIVPS Z1, Z0, Z0
-	JMP    divided215
+	JMP    divided222
 
-reciprocal214:
+reciprocal221:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided215:
+divided222:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -2900,17 +3008,17 @@ divided215:
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind217
+	JNE         kind224
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done216
+	JMP         done223
 
-kind217:
+kind224:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done216
+	JMP         done223
 
-done216:
+done223:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -2923,18 +3031,18 @@ done216:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind220
+	JNE       kind227
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done219
+	JMP       done226
 
-kind220:
+kind227:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done219
+	JMP       done226
 
-done219:
+done226:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -2943,9 +3051,9 @@ done219:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some207
+	JMP  some214
 
-done208:
+done215:
 	VZEROUPPER
 	RET
 

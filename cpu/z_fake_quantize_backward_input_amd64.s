@@ -163,7 +163,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R11
@@ -269,7 +269,7 @@ reciprocal31:
 	VMULPS       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -285,13 +285,13 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -301,24 +301,24 @@ step35:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand42:
+strand41:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block40:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -328,20 +328,20 @@ block40:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near43:
+near42:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -355,7 +355,7 @@ reciprocal44:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -381,70 +381,70 @@ divided45:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored47
+	JMP         stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand51:
+strand50:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided53:
+divided52:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -460,7 +460,7 @@ divided53:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand51
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -471,21 +471,21 @@ divided53:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some48
+	JMP         some47
 
-done49:
+done48:
 	TESTQ R8, R8
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R9
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -494,9 +494,9 @@ whole55:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -517,12 +517,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -532,36 +532,36 @@ block57:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded61:
+loaded59:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -575,7 +575,7 @@ reciprocal62:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -601,57 +601,57 @@ divided63:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around64
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored65
+	JMP         stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -665,9 +665,9 @@ divided71:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some66
+	JMP         some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -854,7 +854,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R11
@@ -960,7 +960,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -976,13 +976,13 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -992,24 +992,24 @@ step35:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand42:
+strand41:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block40:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1019,20 +1019,20 @@ block40:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near43:
+near42:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1046,7 +1046,7 @@ reciprocal44:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1072,70 +1072,70 @@ divided45:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored47
+	JMP         stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand51:
+strand50:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided53:
+divided52:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -1151,7 +1151,7 @@ divided53:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand51
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1162,21 +1162,21 @@ divided53:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some48
+	JMP         some47
 
-done49:
+done48:
 	TESTQ R8, R8
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R9
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1185,9 +1185,9 @@ whole55:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -1208,12 +1208,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1223,36 +1223,36 @@ block57:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded61:
+loaded59:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1266,7 +1266,7 @@ reciprocal62:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1292,57 +1292,57 @@ divided63:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around64
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored65
+	JMP         stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1356,9 +1356,9 @@ divided71:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some66
+	JMP         some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1692,7 +1692,7 @@ done61:
 
 done50:
 	CMPB 275(CX), $0x00
-	JNE  taken66
+	JNE  taken64
 
 done8:
 	ADDQ 152(CX), R11
@@ -1807,7 +1807,7 @@ reciprocal56:
 	VMULPS       Z6, Z5, Z5
 	JMP          divided57
 
-taken66:
+taken64:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1823,13 +1823,13 @@ taken66:
 	JMP       whole6
 
 other2:
-step67:
+step65:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned69
+	JEQ     aligned67
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1839,39 +1839,39 @@ step67:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some70
+	JMP     some68
 
-aligned69:
-turn71:
+aligned67:
+turn69:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns71
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand74:
+strand72:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	MOVQ         104(CX), R10
 
-block72:
+block70:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near75
+	JEQ        near73
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near75:
+near73:
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind75
 	VCVTPH2PS (BX), Z5
 	VCVTPH2PS 32(BX), Z6
 	VCVTPH2PS 64(BX), Z7
 	VCVTPH2PS 96(BX), Z8
-	JMP       done76
+	JMP       done74
 
-kind77:
+kind75:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z6
@@ -1884,18 +1884,18 @@ kind77:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done76
+	JMP       done74
 
-done76:
+done74:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal79
+	JNE    reciprocal77
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided80
+	JMP    divided78
 
-reciprocal79:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -1909,7 +1909,7 @@ reciprocal79:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided80:
+divided78:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
@@ -1927,14 +1927,14 @@ divided80:
 	VCMPPS      $0x12, Z2, Z7, K3, K3
 	VCMPPS      $0x12, Z2, Z8, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind82
+	JNE         kind80
 	VCVTPH2PS   (DX), Z5
 	VCVTPH2PS   32(DX), Z6
 	VCVTPH2PS   64(DX), Z7
 	VCVTPH2PS   96(DX), Z8
-	JMP         done81
+	JMP         done79
 
-kind82:
+kind80:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -1947,146 +1947,146 @@ kind82:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done81
+	JMP       done79
 
-done81:
+done79:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z6, K2, Z6
 	VMOVAPS.Z Z7, K3, Z7
 	VMOVAPS.Z Z8, K4, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind83
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around84
 	VMOVDQU64 Y5, (SI)
 	VMOVDQU64 Y6, 32(SI)
 	VMOVDQU64 Y7, 64(SI)
 	VMOVDQU64 Y8, 96(SI)
-	JMP       stored87
+	JMP       stored85
 
-around86:
+around84:
 	VMOVNTDQ Y5, (SI)
 	VMOVNTDQ Y6, 32(SI)
 	VMOVNTDQ Y7, 64(SI)
 	VMOVNTDQ Y8, 96(SI)
 
-stored87:
-	JMP done84
+stored85:
+	JMP done82
 
-kind85:
+kind83:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z6, Z0, Z5
 	VMOVDQA64 Z7, Z6
 	VPERMT2W  Z8, Z0, Z6
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around87
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z6, 64(SI)
-	JMP       stored90
+	JMP       stored88
 
-around89:
+around87:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z6, 64(SI)
 
-stored90:
-	JMP done84
+stored88:
+	JMP done82
 
-done84:
+done82:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block72
+	JNE  block70
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand74
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn69
 
-turns73:
-some70:
-some91:
+turns71:
+some68:
+some89:
 	TESTQ      AX, AX
-	JLE        done92
+	JLE        done90
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near93
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near93:
+near91:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand94:
+strand92:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind96
+	JNE          kind94
 	VCVTPH2PS.Z  (BX), K1, Z5
-	JMP          done95
+	JMP          done93
 
-kind96:
+kind94:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done95
+	JMP         done93
 
-done95:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal98
+	JNE    reciprocal96
 	VDIVPS Z3, Z5, Z3
-	JMP    divided99
+	JMP    divided97
 
-reciprocal98:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided99:
+divided97:
 	VRNDSCALEPS $0x08, Z3, Z3
 	VADDPS      Z4, Z3, Z3
 	VCMPPS      $0x1d, Z1, Z3, K2
 	VCMPPS      $0x12, Z2, Z3, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind101
+	JNE         kind99
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done100
+	JMP         done98
 
-kind101:
+kind99:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done100
+	JMP         done98
 
-done100:
+done98:
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind104
+	JNE       kind102
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done103
+	JMP       done101
 
-kind104:
+kind102:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done103
+	JMP       done101
 
-done103:
+done101:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2095,7 +2095,7 @@ done103:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand94
+	JNE  strand92
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2106,21 +2106,21 @@ done103:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some91
+	JMP  some89
 
-done92:
+done90:
 	TESTQ R8, R8
-	JL    whole108
+	JL    whole104
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned69
+	JMP   aligned67
 
-whole108:
+whole104:
 	DECQ R9
-	JEQ  steps68
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2129,9 +2129,9 @@ whole108:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step67
+	JMP  step65
 
-steps68:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -2152,43 +2152,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block110:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks111
+	JLT        blocks107
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near112
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near112:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded109
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded113:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded114
+	JEQ     loaded110
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded114:
+loaded110:
 	CMPB      273(CX), $0x00
-	JNE       kind116
+	JNE       kind112
 	VCVTPH2PS (BX), Z11
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done115
+	JMP       done111
 
-kind116:
+kind112:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -2201,18 +2201,18 @@ kind116:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done115
+	JMP       done111
 
-done115:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal118
+	JNE    reciprocal114
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided119
+	JMP    divided115
 
-reciprocal118:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -2226,7 +2226,7 @@ reciprocal118:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided119:
+divided115:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -2244,14 +2244,14 @@ divided119:
 	VCMPPS      $0x12, Z10, Z13, K3, K3
 	VCMPPS      $0x12, Z10, Z14, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind121
+	JNE         kind117
 	VCVTPH2PS   (DX), Z11
 	VCVTPH2PS   32(DX), Z12
 	VCVTPH2PS   64(DX), Z13
 	VCVTPH2PS   96(DX), Z14
-	JMP         done120
+	JMP         done116
 
-kind121:
+kind117:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -2264,142 +2264,142 @@ kind121:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done120
+	JMP       done116
 
-done120:
+done116:
 	VMOVAPS.Z Z11, K1, Z11
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind124
+	JNE       kind120
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around125
+	JNE       around121
 	VMOVDQU64 Y11, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored126
+	JMP       stored122
 
-around125:
+around121:
 	VMOVNTDQ Y11, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored126:
-	JMP done123
+stored122:
+	JMP done119
 
-kind124:
+kind120:
 	VMOVDQA64 Z11, Z11
 	VPERMT2W  Z12, Z0, Z11
 	VMOVDQA64 Z13, Z12
 	VPERMT2W  Z14, Z0, Z12
 	CMPB      76(CX), $0x00
-	JNE       around128
+	JNE       around124
 	VMOVDQU64 Z11, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored129
+	JMP       stored125
 
-around128:
+around124:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored129:
-	JMP done123
+stored125:
+	JMP done119
 
-done123:
+done119:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block110
+	JMP  block106
 
-blocks111:
-some130:
+blocks107:
+some126:
 	TESTQ     AX, AX
-	JLE       done131
+	JLE       done127
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded132
+	JEQ       loaded128
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded132:
+loaded128:
 	CMPB      73(CX), $0x00
-	JEQ       loaded133
+	JEQ       loaded129
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded133:
+loaded129:
 	CMPB        273(CX), $0x00
-	JNE         kind135
+	JNE         kind131
 	VCVTPH2PS.Z (BX), K1, Z11
-	JMP         done134
+	JMP         done130
 
-kind135:
+kind131:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done134
+	JMP         done130
 
-done134:
+done130:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal137
+	JNE    reciprocal133
 	VDIVPS Z1, Z11, Z11
-	JMP    divided138
+	JMP    divided134
 
-reciprocal137:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided138:
+divided134:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
 	VCMPPS      $0x12, Z10, Z11, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind140
+	JNE         kind136
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done139
+	JMP         done135
 
-kind140:
+kind136:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done139
+	JMP         done135
 
-done139:
+done135:
 	VMOVAPS.Z Z11, K2, Z11
 	CMPB      273(CX), $0x00
-	JNE       kind143
+	JNE       kind139
 	VCVTPS2PH $0x00, Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done142
+	JMP       done138
 
-kind143:
+kind139:
 	VPSRLD    $0x10, Z11, Z11
 	VPMOVDW   Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done142
+	JMP       done138
 
-done142:
+done138:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some130
+	JMP  some126
 
-done131:
+done127:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -128,7 +128,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken23
+	JNE  taken22
 
 done9:
 	ADDQ 152(CX), R10
@@ -184,7 +184,7 @@ some20:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked21
 
-taken23:
+taken22:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -204,34 +204,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run25:
+run24:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head29
+	JNE          head28
 
-whole26:
+whole25:
 	CMPQ R12, DI
-	JGT  rest31
+	JGT  rest30
 
-next30:
+next29:
 	TESTQ R9, R9
-	JNE   some32
+	JNE   some31
 
-asked33:
+asked32:
 	VMOVUPS (DX)(R12*4), Z6
 	VMOVUPS 64(DX)(R12*4), Z7
 	VMOVUPS 128(DX)(R12*4), Z8
 	VMOVUPS 192(DX)(R12*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal33
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
 
-divided35:
+divided34:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -263,37 +263,37 @@ divided35:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around35
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored37:
+stored36:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next30
+	JLE  next29
 
-rest31:
+rest30:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail38
+	JNE  tail37
 
-some27:
-some39:
+some26:
+some38:
 	TESTQ R11, R11
-	JLE   done40
+	JLE   done39
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some40
 
-asked42:
+asked41:
 	VMOVUPS.Z (DX)(R12*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal42
 	VDIVPS    Z4, Z6, Z6
 
-divided44:
+divided43:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -303,45 +303,45 @@ divided44:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some39
+	JMP           some38
 
-done40:
+done39:
 	CMPB 275(CX), $0x00
-	JNE  taken46
+	JNE  taken44
 
-done28:
+done27:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run25
+	JNE  run24
 	VZEROUPPER
 	RET
 
-head29:
+head28:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole26
+	JEQ  whole25
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some27
+	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some27
+	JMP  some26
 
-some32:
+some31:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked33
+	JMP        asked32
 
-reciprocal34:
+reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -354,58 +354,58 @@ reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided35
+	JMP          divided34
 
-around36:
+around35:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored37
+	JMP      stored36
 
-tail38:
+tail37:
 	TESTQ R11, R11
-	JEQ   done28
+	JEQ   done27
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some27
+	JEQ   some26
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some27
+	JMP   some26
 
-some41:
+some40:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked42
+	JMP        asked41
 
-reciprocal43:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided44
+	JMP          divided43
 
-taken46:
+taken44:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done28
+	JEQ       done27
 	CMPB      276(CX), $0x00
-	JEQ       whole26
+	JEQ       whole25
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole26
+	JMP       whole25
 
 other2:
-step47:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned49
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -415,19 +415,19 @@ step47:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some50
+	JMP     some48
 
-aligned49:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide51
+	JEQ  divide49
 
-turn52:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns54
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand55:
+strand53:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -438,16 +438,16 @@ strand55:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block53:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near56
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near56:
+near54:
 	VMOVUPS     (DX), Z9
 	VMOVUPS     64(DX), Z10
 	VMOVUPS     128(DX), Z11
@@ -480,64 +480,64 @@ near56:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around55
 	VMOVDQU64   Z9, (BX)
-	JMP         stored58
+	JMP         stored56
 
-around57:
+around55:
 	VMOVNTDQ Z9, (BX)
 
-stored58:
+stored56:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block53
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand55
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn52
+	JMP  turn50
 
-turns54:
-divide51:
-turn59:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns61
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand62:
+strand60:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block60:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near63
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near63:
+near61:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z7
 	VMOVUPS 128(DX), Z8
 	VMOVUPS 192(DX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal64
+	JNE     reciprocal62
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
-	JMP     divided65
+	JMP     divided63
 
-reciprocal64:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -551,7 +551,7 @@ reciprocal64:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided65:
+divided63:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -583,60 +583,60 @@ divided65:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around66
+	JNE           around64
 	VMOVDQU64     Z6, (BX)
-	JMP           stored67
+	JMP           stored65
 
-around66:
+around64:
 	VMOVNTDQ Z6, (BX)
 
-stored67:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block60
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand62
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn59
+	JMP  turn57
 
-turns61:
-some50:
-some68:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done69
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near70:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand71:
+strand69:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal72
+	JNE          reciprocal70
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided73
+	JMP          divided71
 
-reciprocal72:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided73:
+divided71:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -650,7 +650,7 @@ divided73:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand71
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -658,29 +658,29 @@ divided73:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some68
+	JMP           some66
 
-done69:
+done67:
 	TESTQ DI, DI
-	JL    whole75
+	JL    whole72
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned49
+	JMP   aligned47
 
-whole75:
+whole72:
 	DECQ R8
-	JEQ  steps48
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step47
+	JMP  step45
 
-steps48:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -700,25 +700,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide77
+	JLT          divide74
 	CMPB         72(CX), $0x00
-	JNE          divide77
+	JNE          divide74
 	CMPB         73(CX), $0x00
-	JNE          divide77
+	JNE          divide74
 	CMPB         75(CX), $0x00
-	JNE          divide77
+	JNE          divide74
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide77
+	JHI          divide74
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide77
+	JHI          divide74
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide77
+	JHI          divide74
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -729,7 +729,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide77
+	JNE          divide74
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -741,18 +741,18 @@ row:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block78:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks79
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near80
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near80:
+near77:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -785,64 +785,64 @@ near80:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around81
+	JNE         around78
 	VMOVDQU64   Z17, (BX)
-	JMP         stored82
+	JMP         stored79
 
-around81:
+around78:
 	VMOVNTDQ Z17, (BX)
 
-stored82:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block78
+	JMP  block75
 
-blocks79:
-divide77:
-block83:
+blocks76:
+divide74:
+block80:
 	CMPQ       AX, $0x00000040
-	JLT        blocks84
+	JLT        blocks81
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near85
+	JEQ        near82
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near85:
+near82:
 	CMPB    72(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded83
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded86:
+loaded83:
 	CMPB    73(CX), $0x00
-	JEQ     loaded87
+	JEQ     loaded84
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded87:
+loaded84:
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal88
+	JNE     reciprocal85
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	JMP     divided89
+	JMP     divided86
 
-reciprocal88:
+reciprocal85:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -856,7 +856,7 @@ reciprocal88:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided89:
+divided86:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -888,50 +888,50 @@ divided89:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around87
 	VMOVDQU64     Z12, (BX)
-	JMP           stored91
+	JMP           stored88
 
-around90:
+around87:
 	VMOVNTDQ Z12, (BX)
 
-stored91:
+stored88:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block83
+	JMP  block80
 
-blocks84:
-some92:
+blocks81:
+some89:
 	TESTQ     AX, AX
-	JLE       done93
+	JLE       done90
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded94
+	JEQ       loaded91
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded94:
+loaded91:
 	CMPB      73(CX), $0x00
-	JEQ       loaded95
+	JEQ       loaded92
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded95:
+loaded92:
 	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal96
+	JNE       reciprocal93
 	VDIVPS    Z2, Z12, Z12
-	JMP       divided97
+	JMP       divided94
 
-reciprocal96:
+reciprocal93:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided97:
+divided94:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -944,9 +944,9 @@ divided97:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some92
+	JMP           some89
 
-done93:
+done90:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1129,7 +1129,7 @@ divided24:
 
 done20:
 	CMPB 275(CX), $0x00
-	JNE  taken26
+	JNE  taken25
 
 done8:
 	ADDQ 152(CX), R10
@@ -1207,7 +1207,7 @@ reciprocal23:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided24
 
-taken26:
+taken25:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1223,12 +1223,12 @@ taken26:
 	JMP       whole6
 
 other2:
-step27:
+step26:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned29
+	JEQ     aligned28
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1238,43 +1238,43 @@ step27:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some30
+	JMP     some29
 
-aligned29:
-turn31:
+aligned28:
+turn30:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns32
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand34:
+strand33:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block32:
+block31:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near35
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near35:
+near34:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal35
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided37
+	JMP     divided36
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1288,7 +1288,7 @@ reciprocal36:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided37:
+divided36:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1318,62 +1318,62 @@ divided37:
 	VPMOVDB       Z4, X4
 	VPMOVDB       Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around37
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored39
+	JMP           stored38
 
-around38:
+around37:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, R9
-	JNE  block32
+	JNE  block31
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand34
+	JNE  strand33
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn30
 
-turns33:
-some30:
-some40:
+turns32:
+some29:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal44
+	JNE          reciprocal43
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided45
+	JMP          divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided45:
+divided44:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1387,7 +1387,7 @@ divided45:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand43
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1395,29 +1395,29 @@ divided45:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some40
+	JMP           some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole47
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned29
+	JMP   aligned28
 
-whole47:
+whole45:
 	DECQ R8
-	JEQ  steps28
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step27
+	JMP  step26
 
-steps28:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -1437,47 +1437,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block49:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks50
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded52:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded51
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded53:
+loaded51:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal52
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided55
+	JMP     divided53
 
-reciprocal54:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1491,7 +1491,7 @@ reciprocal54:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided55:
+divided53:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1521,52 +1521,52 @@ divided55:
 	VPMOVDB       Z10, X10
 	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around56
+	JNE           around54
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored57
+	JMP           stored55
 
-around56:
+around54:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored57:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block49
+	JMP  block47
 
-blocks50:
-some58:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done59
+	JLE       done57
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded60
+	JEQ       loaded58
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded60:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded59
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded61:
+loaded59:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal60
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided63
+	JMP       divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided63:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1579,9 +1579,9 @@ divided63:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some58
+	JMP           some56
 
-done59:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1727,7 +1727,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken23
+	JNE  taken22
 
 done9:
 	ADDQ 152(CX), R10
@@ -1781,7 +1781,7 @@ some20:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked21
 
-taken23:
+taken22:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1801,34 +1801,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run25:
+run24:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head29
+	JNE          head28
 
-whole26:
+whole25:
 	CMPQ R12, DI
-	JGT  rest31
+	JGT  rest30
 
-next30:
+next29:
 	TESTQ R9, R9
-	JNE   some32
+	JNE   some31
 
-asked33:
+asked32:
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
 	VCVTPH2PS 64(DX)(R12*2), Z8
 	VCVTPH2PS 96(DX)(R12*2), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal33
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
 
-divided35:
+divided34:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -1860,37 +1860,37 @@ divided35:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around35
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored37:
+stored36:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next30
+	JLE  next29
 
-rest31:
+rest30:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail38
+	JNE  tail37
 
-some27:
-some39:
+some26:
+some38:
 	TESTQ R11, R11
-	JLE   done40
+	JLE   done39
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some40
 
-asked42:
+asked41:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
 	CMPB        75(CX), $0x00
-	JNE         reciprocal43
+	JNE         reciprocal42
 	VDIVPS      Z4, Z6, Z6
 
-divided44:
+divided43:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -1900,43 +1900,43 @@ divided44:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some39
+	JMP           some38
 
-done40:
+done39:
 	CMPB 275(CX), $0x00
-	JNE  taken46
+	JNE  taken44
 
-done28:
+done27:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run25
+	JNE  run24
 	VZEROUPPER
 	RET
 
-head29:
+head28:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole26
+	JEQ  whole25
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some27
+	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some27
+	JMP  some26
 
-some32:
+some31:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked33
+	JMP        asked32
 
-reciprocal34:
+reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -1949,58 +1949,58 @@ reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided35
+	JMP          divided34
 
-around36:
+around35:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored37
+	JMP      stored36
 
-tail38:
+tail37:
 	TESTQ R11, R11
-	JEQ   done28
+	JEQ   done27
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some27
+	JEQ   some26
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some27
+	JMP   some26
 
-some41:
+some40:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked42
+	JMP        asked41
 
-reciprocal43:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided44
+	JMP          divided43
 
-taken46:
+taken44:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done28
+	JEQ       done27
 	CMPB      276(CX), $0x00
-	JEQ       whole26
+	JEQ       whole25
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole26
+	JMP       whole25
 
 other2:
-step47:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned49
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2010,19 +2010,19 @@ step47:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some50
+	JMP     some48
 
-aligned49:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide51
+	JEQ  divide49
 
-turn52:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns54
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand55:
+strand53:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -2033,14 +2033,14 @@ strand55:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block53:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near56
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near56:
+near54:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -2073,62 +2073,62 @@ near56:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around55
 	VMOVDQU64   Z9, (BX)
-	JMP         stored58
+	JMP         stored56
 
-around57:
+around55:
 	VMOVNTDQ Z9, (BX)
 
-stored58:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block53
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand55
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn52
+	JMP  turn50
 
-turns54:
-divide51:
-turn59:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns61
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand62:
+strand60:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block60:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near63
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near63:
+near61:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal62
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided65
+	JMP       divided63
 
-reciprocal64:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -2142,7 +2142,7 @@ reciprocal64:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided65:
+divided63:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2174,60 +2174,60 @@ divided65:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around66
+	JNE           around64
 	VMOVDQU64     Z6, (BX)
-	JMP           stored67
+	JMP           stored65
 
-around66:
+around64:
 	VMOVNTDQ Z6, (BX)
 
-stored67:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block60
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand62
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn59
+	JMP  turn57
 
-turns61:
-some50:
-some68:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done69
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near70:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand71:
+strand69:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal72
+	JNE          reciprocal70
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided73
+	JMP          divided71
 
-reciprocal72:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided73:
+divided71:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -2241,7 +2241,7 @@ divided73:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand71
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2249,29 +2249,29 @@ divided73:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some68
+	JMP           some66
 
-done69:
+done67:
 	TESTQ DI, DI
-	JL    whole75
+	JL    whole72
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned49
+	JMP   aligned47
 
-whole75:
+whole72:
 	DECQ R8
-	JEQ  steps48
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step47
+	JMP  step45
 
-steps48:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -2292,19 +2292,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none77
+	JEQ   none74
 	LEAQ  16640(R8), R9
 
-block78:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks79
+	JLT        blocks76
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near80
+	JEQ        near77
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near80:
+near77:
 	VCVTPH2PS   (DX), Z12
 	VCVTPH2PS   32(DX), Z13
 	VCVTPH2PS   64(DX), Z14
@@ -2345,14 +2345,14 @@ near80:
 	VPERMD      Z12, Z1, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around81
+	JNE         around78
 	VMOVDQU64   Z12, (BX)
-	JMP         stored82
+	JMP         stored79
 
-around81:
+around78:
 	VMOVNTDQ Z12, (BX)
 
-stored82:
+stored79:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2360,30 +2360,30 @@ stored82:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block78
+	JMP  block75
 
-blocks79:
-none77:
+blocks76:
+none74:
 	CMPQ         AX, $0x00000200
-	JLT          divide83
+	JLT          divide80
 	CMPB         72(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	CMPB         73(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	CMPB         75(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide83
+	JHI          divide80
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide83
+	JHI          divide80
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide83
+	JHI          divide80
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -2394,7 +2394,7 @@ none77:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide83
+	JNE          divide80
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -2406,16 +2406,16 @@ none77:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block84:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks85
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near86
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near86:
+near83:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -2448,62 +2448,62 @@ near86:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around87
+	JNE         around84
 	VMOVDQU64   Z17, (BX)
-	JMP         stored88
+	JMP         stored85
 
-around87:
+around84:
 	VMOVNTDQ Z17, (BX)
 
-stored88:
+stored85:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block84
+	JMP  block81
 
-blocks85:
-divide83:
-block89:
+blocks82:
+divide80:
+block86:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks87
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near88
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near91:
+near88:
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded89
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded92:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded90
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded93:
+loaded90:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal94
+	JNE       reciprocal91
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided95
+	JMP       divided92
 
-reciprocal94:
+reciprocal91:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2517,7 +2517,7 @@ reciprocal94:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided95:
+divided92:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2549,50 +2549,50 @@ divided95:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around96
+	JNE           around93
 	VMOVDQU64     Z12, (BX)
-	JMP           stored97
+	JMP           stored94
 
-around96:
+around93:
 	VMOVNTDQ Z12, (BX)
 
-stored97:
+stored94:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block86
 
-blocks90:
-some98:
+blocks87:
+some95:
 	TESTQ     AX, AX
-	JLE       done99
+	JLE       done96
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded100
+	JEQ       loaded97
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded100:
+loaded97:
 	CMPB      73(CX), $0x00
-	JEQ       loaded101
+	JEQ       loaded98
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded101:
+loaded98:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal102
+	JNE         reciprocal99
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided103
+	JMP         divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -2605,9 +2605,9 @@ divided103:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some98
+	JMP           some95
 
-done99:
+done96:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2755,7 +2755,7 @@ asked21:
 
 done19:
 	CMPB 275(CX), $0x00
-	JNE  taken23
+	JNE  taken22
 
 done9:
 	ADDQ 152(CX), R10
@@ -2809,7 +2809,7 @@ some20:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked21
 
-taken23:
+taken22:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2829,22 +2829,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run25:
+run24:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head29
+	JNE          head28
 
-whole26:
+whole25:
 	CMPQ R12, DI
-	JGT  rest31
+	JGT  rest30
 
-next30:
+next29:
 	TESTQ R9, R9
-	JNE   some32
+	JNE   some31
 
-asked33:
+asked32:
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VPMOVZXWD 32(DX)(R12*2), Z7
@@ -2854,13 +2854,13 @@ asked33:
 	VPMOVZXWD 96(DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal33
 	VDIVPS    Z0, Z3, Z3
 	VDIVPS    Z0, Z7, Z7
 	VDIVPS    Z0, Z8, Z8
 	VDIVPS    Z0, Z9, Z9
 
-divided35:
+divided34:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2892,38 +2892,38 @@ divided35:
 	VPACKUSWB     Z7, Z3, Z3
 	VPERMD        Z3, Z4, Z3
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around35
 	VMOVDQU64     Z3, (BX)(R12*1)
 
-stored37:
+stored36:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next30
+	JLE  next29
 
-rest31:
+rest30:
 	MOVQ AX, R11
 	SUBQ R12, R11
 	CMPB 275(CX), $0x00
-	JNE  tail38
+	JNE  tail37
 
-some27:
-some39:
+some26:
+some38:
 	TESTQ R11, R11
-	JLE   done40
+	JLE   done39
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some40
 
-asked42:
+asked41:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	CMPB        75(CX), $0x00
-	JNE         reciprocal43
+	JNE         reciprocal42
 	VDIVPS      Z0, Z3, Z3
 
-divided44:
+divided43:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z1, Z3, Z3
@@ -2933,43 +2933,43 @@ divided44:
 	VPMOVDB       Z3, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some39
+	JMP           some38
 
-done40:
+done39:
 	CMPB 275(CX), $0x00
-	JNE  taken46
+	JNE  taken44
 
-done28:
+done27:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run25
+	JNE  run24
 	VZEROUPPER
 	RET
 
-head29:
+head28:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole26
+	JEQ  whole25
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some27
+	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some27
+	JMP  some26
 
-some32:
+some31:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked33
+	JMP        asked32
 
-reciprocal34:
+reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z3, Z3
@@ -2982,58 +2982,58 @@ reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided35
+	JMP          divided34
 
-around36:
+around35:
 	VMOVNTDQ Z3, (BX)(R12*1)
-	JMP      stored37
+	JMP      stored36
 
-tail38:
+tail37:
 	TESTQ R11, R11
-	JEQ   done28
+	JEQ   done27
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some27
+	JEQ   some26
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some27
+	JMP   some26
 
-some41:
+some40:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked42
+	JMP        asked41
 
-reciprocal43:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z3, Z3
-	JMP          divided44
+	JMP          divided43
 
-taken46:
+taken44:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done28
+	JEQ       done27
 	CMPB      276(CX), $0x00
-	JEQ       whole26
+	JEQ       whole25
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z3
 	VMOVNTDQ  Z3, -64(R11)
-	JMP       whole26
+	JMP       whole25
 
 other2:
-step47:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned49
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3043,19 +3043,19 @@ step47:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some50
+	JMP     some48
 
-aligned49:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide51
+	JEQ  divide49
 
-turn52:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns54
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand55:
+strand53:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -3066,14 +3066,14 @@ strand55:
 	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
-block53:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near56
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near56:
+near54:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -3110,49 +3110,49 @@ near56:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around57
+	JNE         around55
 	VMOVDQU64   Z12, (BX)
-	JMP         stored58
+	JMP         stored56
 
-around57:
+around55:
 	VMOVNTDQ Z12, (BX)
 
-stored58:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block53
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand55
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn52
+	JMP  turn50
 
-turns54:
-divide51:
-turn59:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns61
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand62:
+strand60:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block60:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near63
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near63:
+near61:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -3162,14 +3162,14 @@ near63:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal64
+	JNE       reciprocal62
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided65
+	JMP       divided63
 
-reciprocal64:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -3183,7 +3183,7 @@ reciprocal64:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided65:
+divided63:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -3215,61 +3215,61 @@ divided65:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around66
+	JNE           around64
 	VMOVDQU64     Z9, (BX)
-	JMP           stored67
+	JMP           stored65
 
-around66:
+around64:
 	VMOVNTDQ Z9, (BX)
 
-stored67:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block60
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand62
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn59
+	JMP  turn57
 
-turns61:
-some50:
-some68:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done69
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near70:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand71:
+strand69:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal72
+	JNE          reciprocal70
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided73
+	JMP          divided71
 
-reciprocal72:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided73:
+divided71:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -3283,7 +3283,7 @@ divided73:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand71
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3291,29 +3291,29 @@ divided73:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some68
+	JMP           some66
 
-done69:
+done67:
 	TESTQ DI, DI
-	JL    whole75
+	JL    whole72
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned49
+	JMP   aligned47
 
-whole75:
+whole72:
 	DECQ R8
-	JEQ  steps48
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step47
+	JMP  step45
 
-steps48:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -3334,19 +3334,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none77
+	JEQ   none74
 	LEAQ  16640(R8), R9
 
-block78:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks79
+	JLT        blocks76
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near80
+	JEQ        near77
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near80:
+near77:
 	VPMOVZXWD   (DX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   32(DX), Z13
@@ -3391,14 +3391,14 @@ near80:
 	VPERMD      Z12, Z4, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around81
+	JNE         around78
 	VMOVDQU64   Z12, (BX)
-	JMP         stored82
+	JMP         stored79
 
-around81:
+around78:
 	VMOVNTDQ Z12, (BX)
 
-stored82:
+stored79:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -3406,30 +3406,30 @@ stored82:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block78
+	JMP  block75
 
-blocks79:
-none77:
+blocks76:
+none74:
 	CMPQ         AX, $0x00000200
-	JLT          divide83
+	JLT          divide80
 	CMPB         72(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	CMPB         73(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	CMPB         75(CX), $0x00
-	JNE          divide83
+	JNE          divide80
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide83
+	JHI          divide80
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide83
+	JHI          divide80
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide83
+	JHI          divide80
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -3440,7 +3440,7 @@ none77:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide83
+	JNE          divide80
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -3452,16 +3452,16 @@ none77:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block84:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks85
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near86
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near86:
+near83:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -3498,49 +3498,49 @@ near86:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around87
+	JNE         around84
 	VMOVDQU64   Z17, (BX)
-	JMP         stored88
+	JMP         stored85
 
-around87:
+around84:
 	VMOVNTDQ Z17, (BX)
 
-stored88:
+stored85:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block84
+	JMP  block81
 
-blocks85:
-divide83:
-block89:
+blocks82:
+divide80:
+block86:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks87
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near88
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near91:
+near88:
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded89
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded92:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded90
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded93:
+loaded90:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -3550,14 +3550,14 @@ loaded93:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal94
+	JNE       reciprocal91
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided95
+	JMP       divided92
 
-reciprocal94:
+reciprocal91:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -3571,7 +3571,7 @@ reciprocal94:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided95:
+divided92:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -3603,51 +3603,51 @@ divided95:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around96
+	JNE           around93
 	VMOVDQU64     Z12, (BX)
-	JMP           stored97
+	JMP           stored94
 
-around96:
+around93:
 	VMOVNTDQ Z12, (BX)
 
-stored97:
+stored94:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block86
 
-blocks90:
-some98:
+blocks87:
+some95:
 	TESTQ     AX, AX
-	JLE       done99
+	JLE       done96
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded100
+	JEQ       loaded97
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded100:
+loaded97:
 	CMPB      73(CX), $0x00
-	JEQ       loaded101
+	JEQ       loaded98
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded101:
+loaded98:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal102
+	JNE         reciprocal99
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided103
+	JMP         divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -3660,9 +3660,9 @@ divided103:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some98
+	JMP           some95
 
-done99:
+done96:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3903,7 +3903,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -3970,7 +3970,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3990,34 +3990,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	VMOVUPS 128(DX)(R12*4), Z7
 	VMOVUPS 192(DX)(R12*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal39
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4047,34 +4047,34 @@ divided41:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000020
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal47
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -4090,35 +4090,35 @@ divided49:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored51:
+stored50:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VMOVUPS.Z (DX)(R12*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal56
 	VDIVPS    Z3, Z5, Z5
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4128,45 +4128,45 @@ divided58:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4179,78 +4179,78 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4260,19 +4260,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4281,16 +4281,16 @@ strand69:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near70:
+near68:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -4332,66 +4332,66 @@ near70:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored72:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near77:
+near75:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal78
+	JNE     reciprocal76
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided79
+	JMP     divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4405,7 +4405,7 @@ reciprocal78:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4435,62 +4435,62 @@ divided79:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored81:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4504,7 +4504,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4512,29 +4512,29 @@ divided87:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -4554,25 +4554,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide91
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4583,7 +4583,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide91
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4593,18 +4593,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near94:
+near91:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -4646,66 +4646,66 @@ near94:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around95
+	JNE           around92
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored96
+	JMP           stored93
 
-around95:
+around92:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored96:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-divide91:
-block97:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks98
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near99
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near99:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded97
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded100:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded101
+	JEQ     loaded98
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded101:
+loaded98:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal102
+	JNE     reciprocal99
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided103
+	JMP     divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -4719,7 +4719,7 @@ reciprocal102:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4749,52 +4749,52 @@ divided103:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around101
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored105
+	JMP           stored102
 
-around104:
+around101:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored105:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block97
+	JMP  block94
 
-blocks98:
-some106:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done107
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded108:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded109
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded109:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal110
+	JNE       reciprocal107
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided111
+	JMP       divided108
 
-reciprocal110:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided111:
+divided108:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -4807,9 +4807,9 @@ divided111:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some103
 
-done107:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5031,7 +5031,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -5099,7 +5099,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -5119,34 +5119,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal39
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5181,34 +5181,34 @@ divided41:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Z8, (BX)(R12*4)
 	VMOVDQU64     Z9, 64(BX)(R12*4)
 	VMOVDQU64     Z10, 128(BX)(R12*4)
 	VMOVDQU64     Z11, 192(BX)(R12*4)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000010
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal47
 	VDIVPS  Z2, Z4, Z4
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -5219,35 +5219,35 @@ divided49:
 	VCMPPS        $0x1d, Z6, Z4, K1
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Z5, (BX)(R12*4)
 
-stored51:
+stored50:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal56
 	VDIVPS    Z2, Z4, Z4
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -5260,45 +5260,45 @@ divided58:
 	VMOVDQU32     Z5, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5311,76 +5311,76 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Z8, (BX)(R12*4)
 	VMOVNTDQ Z9, 64(BX)(R12*4)
 	VMOVNTDQ Z10, 128(BX)(R12*4)
 	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5390,19 +5390,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -5411,16 +5411,16 @@ strand69:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near70:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -5467,70 +5467,70 @@ near70:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored72:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near77:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal78
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided79
+	JMP     divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5544,7 +5544,7 @@ reciprocal78:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5579,66 +5579,66 @@ divided79:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5655,7 +5655,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5663,29 +5663,29 @@ divided87:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -5705,25 +5705,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide91
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5734,7 +5734,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide91
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5744,18 +5744,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near94:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -5802,70 +5802,70 @@ near94:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around95
+	JNE           around92
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored96
+	JMP           stored93
 
-around95:
+around92:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored96:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-divide91:
-block97:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks98
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near99
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near99:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded100:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded101
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded101:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal102
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided103
+	JMP     divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5879,7 +5879,7 @@ reciprocal102:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5914,56 +5914,56 @@ divided103:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around101
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored105
+	JMP           stored102
 
-around104:
+around101:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored105:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block97
+	JMP  block94
 
-blocks98:
-some106:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done107
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded108:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded109
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded109:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal110
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided111
+	JMP       divided108
 
-reciprocal110:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided111:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -5979,9 +5979,9 @@ divided111:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some103
 
-done107:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6146,7 +6146,7 @@ divided24:
 
 done20:
 	CMPB 275(CX), $0x00
-	JNE  taken26
+	JNE  taken25
 
 done8:
 	ADDQ 152(CX), R10
@@ -6223,7 +6223,7 @@ reciprocal23:
 	VMULPD       Z6, Z5, Z5
 	JMP          divided24
 
-taken26:
+taken25:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6239,12 +6239,12 @@ taken26:
 	JMP       whole6
 
 other2:
-step27:
+step26:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned29
+	JEQ     aligned28
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6254,43 +6254,43 @@ step27:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some30
+	JMP     some29
 
-aligned29:
-turn31:
+aligned28:
+turn30:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns32
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand34:
+strand33:
 	VBROADCASTSD (R11), Z3
 	VBROADCASTSD 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block32:
+block31:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near35
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near35:
+near34:
 	VMOVUPD (DX), Z5
 	VMOVUPD 64(DX), Z6
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal35
 	VDIVPD  Z3, Z5, Z5
 	VDIVPD  Z3, Z6, Z6
 	VDIVPD  Z3, Z7, Z7
 	VDIVPD  Z3, Z8, Z8
-	JMP     divided37
+	JMP     divided36
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z5, Z5
@@ -6304,7 +6304,7 @@ reciprocal36:
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z8, Z8
 
-divided37:
+divided36:
 	VCMPPD        $0x07, Z5, Z5, K1
 	VCMPPD        $0x07, Z6, Z6, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -6334,60 +6334,60 @@ divided37:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around37
 	VMOVDQU64     Z5, (BX)
-	JMP           stored39
+	JMP           stored38
 
-around38:
+around37:
 	VMOVNTDQ Z5, (BX)
 
-stored39:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000020, R9
-	JNE  block32
+	JNE  block31
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand34
+	JNE  strand33
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn31
+	JMP  turn30
 
-turns33:
-some30:
-some40:
+turns32:
+some29:
+some39:
 	TESTQ      AX, AX
-	JLE        done41
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near42:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand43:
+strand42:
 	VBROADCASTSD (R10), Z3
 	VBROADCASTSD 1024(R10), Z4
 	VMOVUPD.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal44
+	JNE          reciprocal43
 	VDIVPD       Z3, Z5, Z3
-	JMP          divided45
+	JMP          divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z3, Z6, Z6
 	VMULPD       Z6, Z5, Z3
 
-divided45:
+divided44:
 	VCMPPD        $0x07, Z3, Z3, K2
 	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
 	VADDPD        Z4, Z3, Z3
@@ -6401,7 +6401,7 @@ divided45:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand43
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6409,29 +6409,29 @@ divided45:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000008, AX
-	JMP           some40
+	JMP           some39
 
-done41:
+done40:
 	TESTQ DI, DI
-	JL    whole47
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned29
+	JMP   aligned28
 
-whole47:
+whole45:
 	DECQ R8
-	JEQ  steps28
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step27
+	JMP  step26
 
-steps28:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -6451,47 +6451,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block49:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks50
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near51:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded50
 	VMOVUPD (SI), Z1
 	VMOVUPD 64(SI), Z2
 	VMOVUPD 128(SI), Z3
 	VMOVUPD 192(SI), Z4
 
-loaded52:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded51
 	VMOVUPD (DI), Z5
 	VMOVUPD 64(DI), Z6
 	VMOVUPD 128(DI), Z7
 	VMOVUPD 192(DI), Z8
 
-loaded53:
+loaded51:
 	VMOVUPD (DX), Z11
 	VMOVUPD 64(DX), Z12
 	VMOVUPD 128(DX), Z13
 	VMOVUPD 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal52
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
 	VDIVPD  Z4, Z14, Z14
-	JMP     divided55
+	JMP     divided53
 
-reciprocal54:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
 	VDIVPD       Z1, Z15, Z15
 	VMULPD       Z15, Z11, Z11
@@ -6505,7 +6505,7 @@ reciprocal54:
 	VDIVPD       Z4, Z15, Z15
 	VMULPD       Z15, Z14, Z14
 
-divided55:
+divided53:
 	VCMPPD        $0x07, Z11, Z11, K1
 	VCMPPD        $0x07, Z12, Z12, K2
 	VCMPPD        $0x07, Z13, Z13, K3
@@ -6535,50 +6535,50 @@ divided55:
 	VMOVDQA64     Z11, Z11
 	VPERMT2W      Z12, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around56
+	JNE           around54
 	VMOVDQU64     Z11, (BX)
-	JMP           stored57
+	JMP           stored55
 
-around56:
+around54:
 	VMOVNTDQ Z11, (BX)
 
-stored57:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block49
+	JMP  block47
 
-blocks50:
-some58:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done59
+	JLE       done57
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded60
+	JEQ       loaded58
 	VMOVUPD.Z (SI), K1, Z1
 
-loaded60:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded59
 	VMOVUPD.Z (DI), K1, Z5
 
-loaded61:
+loaded59:
 	VMOVUPD.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal60
 	VDIVPD    Z1, Z11, Z11
-	JMP       divided63
+	JMP       divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
 	VDIVPD       Z1, Z12, Z12
 	VMULPD       Z12, Z11, Z11
 
-divided63:
+divided61:
 	VCMPPD        $0x07, Z11, Z11, K2
 	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
 	VADDPD        Z5, Z11, Z11
@@ -6591,9 +6591,9 @@ divided63:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some58
+	JMP           some56
 
-done59:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6775,7 +6775,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R10
@@ -6872,7 +6872,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6888,12 +6888,12 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6903,43 +6903,43 @@ step35:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand41:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block40:
+block39:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near43:
+near42:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -6953,7 +6953,7 @@ reciprocal44:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -6981,62 +6981,62 @@ divided45:
 	VCVTPD2DQ     Z7, Y5
 	VINSERTI64X4  $0x01, Y5, Z9, Z5
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
-	JMP           stored47
+	JMP           stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000020, R9
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand51:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided53:
+divided52:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -7050,7 +7050,7 @@ divided53:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand51
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7058,29 +7058,29 @@ divided53:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some48
+	JMP           some47
 
-done49:
+done48:
 	TESTQ DI, DI
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R8
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -7100,47 +7100,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded61:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -7154,7 +7154,7 @@ reciprocal62:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -7182,52 +7182,52 @@ divided63:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored65
+	JMP           stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -7240,9 +7240,9 @@ divided71:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some66
+	JMP           some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7474,7 +7474,7 @@ done34:
 
 done31:
 	CMPB 275(CX), $0x00
-	JNE  taken38
+	JNE  taken37
 
 done9:
 	ADDQ 152(CX), R10
@@ -7538,7 +7538,7 @@ some32:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked33
 
-taken38:
+taken37:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7558,31 +7558,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run40:
+run39:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head44
+	JNE          head43
 
-whole41:
+whole40:
 	CMPQ R12, DI
-	JGT  rest46
+	JGT  rest45
 
-next45:
+next44:
 	TESTQ R9, R9
-	JNE   some47
+	JNE   some46
 
-asked48:
+asked47:
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind49
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
 	VCVTPH2PS 64(DX)(R12*2), Z7
 	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done49
+	JMP       done48
 
-kind50:
+kind49:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
@@ -7595,17 +7595,17 @@ kind50:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done49
+	JMP       done48
 
-done49:
+done48:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal52
+	JNE    reciprocal51
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
 
-divided53:
+divided52:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -7635,48 +7635,48 @@ divided53:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around53
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored55:
+stored54:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next45
+	JLE  next44
 
-rest46:
+rest45:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line56:
+line55:
 	CMPQ  R11, $0x00000020
-	JLT   lines57
+	JLT   lines56
 	TESTQ R9, R9
-	JNE   some58
+	JNE   some57
 
-asked59:
+asked58:
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind60
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
-	JMP       done60
+	JMP       done59
 
-kind61:
+kind60:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
-	JMP       done60
+	JMP       done59
 
-done60:
+done59:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal63
+	JNE    reciprocal62
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 
-divided64:
+divided63:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -7692,46 +7692,46 @@ divided64:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around65
+	JNE           around64
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored66:
+stored65:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line56
+	JMP  line55
 
-lines57:
+lines56:
 	CMPB 275(CX), $0x00
-	JNE  tail67
+	JNE  tail66
 
-some42:
-some68:
+some41:
+some67:
 	TESTQ R11, R11
-	JLE   done69
+	JLE   done68
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some70
+	JNE   some69
 
-asked71:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind73
+	JNE         kind72
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done72
+	JMP         done71
 
-kind73:
+kind72:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done72
+	JMP         done71
 
-done72:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal75
+	JNE    reciprocal74
 	VDIVPS Z3, Z5, Z5
 
-divided76:
+divided75:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -7741,43 +7741,43 @@ divided76:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some68
+	JMP           some67
 
-done69:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken78
+	JNE  taken76
 
-done43:
+done42:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run40
+	JNE  run39
 	VZEROUPPER
 	RET
 
-head44:
+head43:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole41
+	JEQ  whole40
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some42
+	JEQ  some41
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some42
+	JMP  some41
 
-some47:
+some46:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked48
+	JMP        asked47
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -7790,77 +7790,77 @@ reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided53
+	JMP          divided52
 
-around54:
+around53:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored55
+	JMP      stored54
 
-some58:
+some57:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked59
+	JMP        asked58
 
-reciprocal63:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided64
+	JMP          divided63
 
-around65:
+around64:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored66
+	JMP      stored65
 
-tail67:
+tail66:
 	TESTQ R11, R11
-	JEQ   done43
+	JEQ   done42
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some42
+	JEQ   some41
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some42
+	JMP   some41
 
-some70:
+some69:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked71
+	JMP        asked70
 
-reciprocal75:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided76
+	JMP          divided75
 
-taken78:
+taken76:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done43
+	JEQ       done42
 	CMPB      276(CX), $0x00
-	JEQ       whole41
+	JEQ       whole40
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole41
+	JMP       whole40
 
 other2:
-step79:
+step77:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned81
+	JEQ     aligned79
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7870,19 +7870,19 @@ step79:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some82
+	JMP     some80
 
-aligned81:
+aligned79:
 	CMPB 77(CX), $0x00
-	JEQ  divide83
+	JEQ  divide81
 
-turn84:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns86
+	JLT  turns84
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand87:
+strand85:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -7891,23 +7891,23 @@ strand87:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block85:
+block83:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near88
+	JEQ        near86
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near88:
+near86:
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind88
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done89
+	JMP       done87
 
-kind90:
+kind88:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -7920,9 +7920,9 @@ kind90:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done89
+	JMP       done87
 
-done89:
+done87:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -7960,60 +7960,60 @@ done89:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around90
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored93
+	JMP           stored91
 
-around92:
+around90:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored93:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block85
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand87
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn84
+	JMP  turn82
 
-turns86:
-divide83:
-turn94:
+turns84:
+divide81:
+turn92:
 	CMPQ AX, 104(CX)
-	JLT  turns96
+	JLT  turns94
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand97:
+strand95:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block95:
+block93:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near98
+	JEQ        near96
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near98:
+near96:
 	CMPB      273(CX), $0x00
-	JNE       kind100
+	JNE       kind98
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done99
+	JMP       done97
 
-kind100:
+kind98:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -8026,18 +8026,18 @@ kind100:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done99
+	JMP       done97
 
-done99:
+done97:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal102
+	JNE    reciprocal100
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided103
+	JMP    divided101
 
-reciprocal102:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8051,7 +8051,7 @@ reciprocal102:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided103:
+divided101:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8081,73 +8081,73 @@ divided103:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around102
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored105
+	JMP           stored103
 
-around104:
+around102:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored105:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block95
+	JNE  block93
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand97
+	JNE  strand95
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn94
+	JMP  turn92
 
-turns96:
-some82:
-some106:
+turns94:
+some80:
+some104:
 	TESTQ      AX, AX
-	JLE        done107
+	JLE        done105
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near106
 	PREFETCHT1 (DX)(R9*1)
 
-near108:
+near106:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand109:
+strand107:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind111
+	JNE          kind109
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done110
+	JMP          done108
 
-kind111:
+kind109:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done110
+	JMP         done108
 
-done110:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal113
+	JNE    reciprocal111
 	VDIVPS Z3, Z5, Z3
-	JMP    divided114
+	JMP    divided112
 
-reciprocal113:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided114:
+divided112:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -8161,7 +8161,7 @@ divided114:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand109
+	JNE           strand107
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8169,29 +8169,29 @@ divided114:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some104
 
-done107:
+done105:
 	TESTQ DI, DI
-	JL    whole116
+	JL    whole113
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned81
+	JMP   aligned79
 
-whole116:
+whole113:
 	DECQ R8
-	JEQ  steps80
+	JEQ  steps78
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step79
+	JMP  step77
 
-steps80:
+steps78:
 	VZEROUPPER
 	RET
 
@@ -8212,28 +8212,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none118
+	JEQ   none115
 	LEAQ  16640(R8), R9
 
-block119:
+block116:
 	CMPQ       AX, $0x00000040
-	JLT        blocks120
+	JLT        blocks117
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near121
+	JEQ        near118
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near121:
+near118:
 	CMPB      273(CX), $0x00
-	JNE       kind123
+	JNE       kind120
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done122
+	JMP       done119
 
-kind123:
+kind120:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8246,9 +8246,9 @@ kind123:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done122
+	JMP       done119
 
-done122:
+done119:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -8274,13 +8274,13 @@ done122:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded125
+	JEQ         loaded122
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded125:
+loaded122:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -8302,16 +8302,16 @@ loaded125:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around126
+	JNE           around123
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored127
+	JMP           stored124
 
-around126:
+around123:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored127:
+stored124:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -8319,30 +8319,30 @@ stored127:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block119
+	JMP  block116
 
-blocks120:
-none118:
+blocks117:
+none115:
 	CMPQ         AX, $0x00000200
-	JLT          divide128
+	JLT          divide125
 	CMPB         72(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	CMPB         73(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	CMPB         75(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide128
+	JHI          divide125
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide128
+	JHI          divide125
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide128
+	JHI          divide125
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -8353,7 +8353,7 @@ none118:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide128
+	JNE          divide125
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -8363,25 +8363,25 @@ none118:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block129:
+block126:
 	CMPQ       AX, $0x00000040
-	JLT        blocks130
+	JLT        blocks127
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near131
+	JEQ        near128
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near131:
+near128:
 	CMPB      273(CX), $0x00
-	JNE       kind133
+	JNE       kind130
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done132
+	JMP       done129
 
-kind133:
+kind130:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8394,9 +8394,9 @@ kind133:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done132
+	JMP       done129
 
-done132:
+done129:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -8434,60 +8434,60 @@ done132:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around135
+	JNE           around132
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored136
+	JMP           stored133
 
-around135:
+around132:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored136:
+stored133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block129
+	JMP  block126
 
-blocks130:
-divide128:
-block137:
+blocks127:
+divide125:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks138
+	JLT        blocks135
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near139
+	JEQ        near136
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near139:
+near136:
 	CMPB    72(CX), $0x00
-	JEQ     loaded140
+	JEQ     loaded137
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded140:
+loaded137:
 	CMPB    73(CX), $0x00
-	JEQ     loaded141
+	JEQ     loaded138
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded141:
+loaded138:
 	CMPB      273(CX), $0x00
-	JNE       kind143
+	JNE       kind140
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done142
+	JMP       done139
 
-kind143:
+kind140:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8500,18 +8500,18 @@ kind143:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done142
+	JMP       done139
 
-done142:
+done139:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal145
+	JNE    reciprocal142
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided146
+	JMP    divided143
 
-reciprocal145:
+reciprocal142:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -8525,7 +8525,7 @@ reciprocal145:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided146:
+divided143:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -8555,63 +8555,63 @@ divided146:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around147
+	JNE           around144
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored148
+	JMP           stored145
 
-around147:
+around144:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored148:
+stored145:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block137
+	JMP  block134
 
-blocks138:
-some149:
+blocks135:
+some146:
 	TESTQ     AX, AX
-	JLE       done150
+	JLE       done147
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded151
+	JEQ       loaded148
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded151:
+loaded148:
 	CMPB      73(CX), $0x00
-	JEQ       loaded152
+	JEQ       loaded149
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded152:
+loaded149:
 	CMPB        273(CX), $0x00
-	JNE         kind154
+	JNE         kind151
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done153
+	JMP         done150
 
-kind154:
+kind151:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done153
+	JMP         done150
 
-done153:
+done150:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal156
+	JNE    reciprocal153
 	VDIVPS Z1, Z11, Z11
-	JMP    divided157
+	JMP    divided154
 
-reciprocal156:
+reciprocal153:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided157:
+divided154:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -8624,9 +8624,9 @@ divided157:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some149
+	JMP           some146
 
-done150:
+done147:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8856,7 +8856,7 @@ done34:
 
 done31:
 	CMPB 275(CX), $0x00
-	JNE  taken38
+	JNE  taken37
 
 done9:
 	ADDQ 152(CX), R10
@@ -8922,7 +8922,7 @@ some32:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked33
 
-taken38:
+taken37:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8942,31 +8942,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run40:
+run39:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head44
+	JNE          head43
 
-whole41:
+whole40:
 	CMPQ R12, DI
-	JGT  rest46
+	JGT  rest45
 
-next45:
+next44:
 	TESTQ R9, R9
-	JNE   some47
+	JNE   some46
 
-asked48:
+asked47:
 	CMPB      273(CX), $0x00
-	JNE       kind50
+	JNE       kind49
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
-	JMP       done49
+	JMP       done48
 
-kind50:
+kind49:
 	VPMOVZXWD (DX)(R12*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX)(R12*2), Z5
@@ -8979,17 +8979,17 @@ kind50:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done49
+	JMP       done48
 
-done49:
+done48:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal52
+	JNE    reciprocal51
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
 
-divided53:
+divided52:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -9024,45 +9024,45 @@ divided53:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around53
 	VMOVDQU64     Z8, (BX)(R12*4)
 	VMOVDQU64     Z9, 64(BX)(R12*4)
 	VMOVDQU64     Z10, 128(BX)(R12*4)
 	VMOVDQU64     Z11, 192(BX)(R12*4)
 
-stored55:
+stored54:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next45
+	JLE  next44
 
-rest46:
+rest45:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line56:
+line55:
 	CMPQ  R11, $0x00000010
-	JLT   lines57
+	JLT   lines56
 	TESTQ R9, R9
-	JNE   some58
+	JNE   some57
 
-asked59:
+asked58:
 	CMPB      273(CX), $0x00
-	JNE       kind61
+	JNE       kind60
 	VCVTPH2PS (DX)(R12*2), Z4
-	JMP       done60
+	JMP       done59
 
-kind61:
+kind60:
 	VPMOVZXWD (DX)(R12*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VMOVAPS   Z4, Z4
-	JMP       done60
+	JMP       done59
 
-done60:
+done59:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal63
+	JNE    reciprocal62
 	VDIVPS Z2, Z4, Z4
 
-divided64:
+divided63:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -9073,46 +9073,46 @@ divided64:
 	VCMPPS        $0x1d, Z6, Z4, K1
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
 	CMPB          76(CX), $0x00
-	JNE           around65
+	JNE           around64
 	VMOVDQU64     Z5, (BX)(R12*4)
 
-stored66:
+stored65:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line56
+	JMP  line55
 
-lines57:
+lines56:
 	CMPB 275(CX), $0x00
-	JNE  tail67
+	JNE  tail66
 
-some42:
-some68:
+some41:
+some67:
 	TESTQ R11, R11
-	JLE   done69
+	JLE   done68
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some70
+	JNE   some69
 
-asked71:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind73
+	JNE         kind72
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
-	JMP         done72
+	JMP         done71
 
-kind73:
+kind72:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done72
+	JMP         done71
 
-done72:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal75
+	JNE    reciprocal74
 	VDIVPS Z2, Z4, Z4
 
-divided76:
+divided75:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -9125,43 +9125,43 @@ divided76:
 	VMOVDQU32     Z5, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some68
+	JMP           some67
 
-done69:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken78
+	JNE  taken76
 
-done43:
+done42:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run40
+	JNE  run39
 	VZEROUPPER
 	RET
 
-head44:
+head43:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole41
+	JEQ  whole40
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some42
+	JEQ  some41
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some42
+	JMP  some41
 
-some47:
+some46:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked48
+	JMP        asked47
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -9174,76 +9174,76 @@ reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided53
+	JMP          divided52
 
-around54:
+around53:
 	VMOVNTDQ Z8, (BX)(R12*4)
 	VMOVNTDQ Z9, 64(BX)(R12*4)
 	VMOVNTDQ Z10, 128(BX)(R12*4)
 	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored55
+	JMP      stored54
 
-some58:
+some57:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked59
+	JMP        asked58
 
-reciprocal63:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided64
+	JMP          divided63
 
-around65:
+around64:
 	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored66
+	JMP      stored65
 
-tail67:
+tail66:
 	TESTQ R11, R11
-	JEQ   done43
+	JEQ   done42
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some42
+	JEQ   some41
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some42
+	JMP   some41
 
-some70:
+some69:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked71
+	JMP        asked70
 
-reciprocal75:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided76
+	JMP          divided75
 
-taken78:
+taken76:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done43
+	JEQ       done42
 	CMPB      276(CX), $0x00
-	JEQ       whole41
+	JEQ       whole40
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole41
+	JMP       whole40
 
 other2:
-step79:
+step77:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned81
+	JEQ     aligned79
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -9253,19 +9253,19 @@ step79:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some82
+	JMP     some80
 
-aligned81:
+aligned79:
 	CMPB 77(CX), $0x00
-	JEQ  divide83
+	JEQ  divide81
 
-turn84:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns86
+	JLT  turns84
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand87:
+strand85:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -9274,23 +9274,23 @@ strand87:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block85:
+block83:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near88
+	JEQ        near86
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near88:
+near86:
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind88
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done89
+	JMP       done87
 
-kind90:
+kind88:
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -9303,9 +9303,9 @@ kind90:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done89
+	JMP       done87
 
-done89:
+done87:
 	VMINPS        Z7, Z3, Z7
 	VMAXPS        Z7, Z2, Z7
 	VMULPS        Z5, Z7, Z11
@@ -9348,64 +9348,64 @@ done89:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around90
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored93
+	JMP           stored91
 
-around92:
+around90:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored93:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block85
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand87
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn84
+	JMP  turn82
 
-turns86:
-divide83:
-turn94:
+turns84:
+divide81:
+turn92:
 	CMPQ AX, 104(CX)
-	JLT  turns96
+	JLT  turns94
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand97:
+strand95:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block95:
+block93:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near98
+	JEQ        near96
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near98:
+near96:
 	CMPB      273(CX), $0x00
-	JNE       kind100
+	JNE       kind98
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done99
+	JMP       done97
 
-kind100:
+kind98:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -9418,18 +9418,18 @@ kind100:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done99
+	JMP       done97
 
-done99:
+done97:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal102
+	JNE    reciprocal100
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
-	JMP    divided103
+	JMP    divided101
 
-reciprocal102:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -9443,7 +9443,7 @@ reciprocal102:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided103:
+divided101:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -9478,77 +9478,77 @@ divided103:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around102
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored105
+	JMP           stored103
 
-around104:
+around102:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored105:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block95
+	JNE  block93
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand97
+	JNE  strand95
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn94
+	JMP  turn92
 
-turns96:
-some82:
-some106:
+turns94:
+some80:
+some104:
 	TESTQ      AX, AX
-	JLE        done107
+	JLE        done105
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near106
 	PREFETCHT1 (DX)(R9*1)
 
-near108:
+near106:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand109:
+strand107:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	CMPB         273(CX), $0x00
-	JNE          kind111
+	JNE          kind109
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          done110
+	JMP          done108
 
-kind111:
+kind109:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done110
+	JMP         done108
 
-done110:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal113
+	JNE    reciprocal111
 	VDIVPS Z2, Z4, Z2
-	JMP    divided114
+	JMP    divided112
 
-reciprocal113:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided114:
+divided112:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -9565,7 +9565,7 @@ divided114:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand109
+	JNE           strand107
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9573,29 +9573,29 @@ divided114:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some104
 
-done107:
+done105:
 	TESTQ DI, DI
-	JL    whole116
+	JL    whole113
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned81
+	JMP   aligned79
 
-whole116:
+whole113:
 	DECQ R8
-	JEQ  steps80
+	JEQ  steps78
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step79
+	JMP  step77
 
-steps80:
+steps78:
 	VZEROUPPER
 	RET
 
@@ -9616,28 +9616,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none118
+	JEQ   none115
 	LEAQ  16640(R8), R9
 
-block119:
+block116:
 	CMPQ       AX, $0x00000040
-	JLT        blocks120
+	JLT        blocks117
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near121
+	JEQ        near118
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near121:
+near118:
 	CMPB      273(CX), $0x00
-	JNE       kind123
+	JNE       kind120
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done122
+	JMP       done119
 
-kind123:
+kind120:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9650,9 +9650,9 @@ kind123:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done122
+	JMP       done119
 
-done122:
+done119:
 	VMOVUPS     (R8), Z14
 	VMOVUPS     4160(R8), Z15
 	VMINPS      Z10, Z15, Z10
@@ -9678,13 +9678,13 @@ done122:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        73(CX), $0x00
-	JEQ         loaded125
+	JEQ         loaded122
 	VMOVUPS     (DI), Z4
 	VMOVUPS     64(DI), Z5
 	VMOVUPS     128(DI), Z6
 	VMOVUPS     192(DI), Z7
 
-loaded125:
+loaded122:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -9711,20 +9711,20 @@ loaded125:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around126
+	JNE           around123
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored127
+	JMP           stored124
 
-around126:
+around123:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored127:
+stored124:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -9732,30 +9732,30 @@ stored127:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block119
+	JMP  block116
 
-blocks120:
-none118:
+blocks117:
+none115:
 	CMPQ         AX, $0x00000200
-	JLT          divide128
+	JLT          divide125
 	CMPB         72(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	CMPB         73(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	CMPB         75(CX), $0x00
-	JNE          divide128
+	JNE          divide125
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide128
+	JHI          divide125
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide128
+	JHI          divide125
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide128
+	JHI          divide125
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -9766,7 +9766,7 @@ none118:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide128
+	JNE          divide125
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -9776,25 +9776,25 @@ none118:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block129:
+block126:
 	CMPQ       AX, $0x00000040
-	JLT        blocks130
+	JLT        blocks127
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near131
+	JEQ        near128
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near131:
+near128:
 	CMPB      273(CX), $0x00
-	JNE       kind133
+	JNE       kind130
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done132
+	JMP       done129
 
-kind133:
+kind130:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -9807,9 +9807,9 @@ kind133:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done132
+	JMP       done129
 
-done132:
+done129:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -9852,64 +9852,64 @@ done132:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around135
+	JNE           around132
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored136
+	JMP           stored133
 
-around135:
+around132:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored136:
+stored133:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block129
+	JMP  block126
 
-blocks130:
-divide128:
-block137:
+blocks127:
+divide125:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks138
+	JLT        blocks135
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near139
+	JEQ        near136
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near139:
+near136:
 	CMPB    72(CX), $0x00
-	JEQ     loaded140
+	JEQ     loaded137
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded140:
+loaded137:
 	CMPB    73(CX), $0x00
-	JEQ     loaded141
+	JEQ     loaded138
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded141:
+loaded138:
 	CMPB      273(CX), $0x00
-	JNE       kind143
+	JNE       kind140
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done142
+	JMP       done139
 
-kind143:
+kind140:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9922,18 +9922,18 @@ kind143:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done142
+	JMP       done139
 
-done142:
+done139:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal145
+	JNE    reciprocal142
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided146
+	JMP    divided143
 
-reciprocal145:
+reciprocal142:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -9947,7 +9947,7 @@ reciprocal145:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided146:
+divided143:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -9982,67 +9982,67 @@ divided146:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around147
+	JNE           around144
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored148
+	JMP           stored145
 
-around147:
+around144:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored148:
+stored145:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block137
+	JMP  block134
 
-blocks138:
-some149:
+blocks135:
+some146:
 	TESTQ     AX, AX
-	JLE       done150
+	JLE       done147
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded151
+	JEQ       loaded148
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded151:
+loaded148:
 	CMPB      73(CX), $0x00
-	JEQ       loaded152
+	JEQ       loaded149
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded152:
+loaded149:
 	CMPB        273(CX), $0x00
-	JNE         kind154
+	JNE         kind151
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done153
+	JMP         done150
 
-kind154:
+kind151:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done153
+	JMP         done150
 
-done153:
+done150:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal156
+	JNE    reciprocal153
 	VDIVPS Z0, Z10, Z10
-	JMP    divided157
+	JMP    divided154
 
-reciprocal156:
+reciprocal153:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided157:
+divided154:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -10058,9 +10058,9 @@ divided157:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some149
+	JMP           some146
 
-done150:
+done147:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -10227,7 +10227,7 @@ asked27:
 
 done25:
 	CMPB 275(CX), $0x00
-	JNE  taken29
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -10295,7 +10295,7 @@ some26:
 	PREFETCHT1 (R13)(R12*4)
 	JMP        asked27
 
-taken29:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -10315,34 +10315,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run31:
+run30:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head35
+	JNE          head34
 
-whole32:
+whole31:
 	CMPQ R12, DI
-	JGT  rest37
+	JGT  rest36
 
-next36:
+next35:
 	TESTQ R9, R9
-	JNE   some38
+	JNE   some37
 
-asked39:
+asked38:
 	VMOVUPS (DX)(R12*4), Z4
 	VMOVUPS 64(DX)(R12*4), Z5
 	VMOVUPS 128(DX)(R12*4), Z6
 	VMOVUPS 192(DX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal40
+	JNE     reciprocal39
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
 
-divided41:
+divided40:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10364,69 +10364,69 @@ divided41:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around41
 	VMOVDQU64     Z4, (BX)(R12*4)
 	VMOVDQU64     Z5, 64(BX)(R12*4)
 	VMOVDQU64     Z6, 128(BX)(R12*4)
 	VMOVDQU64     Z7, 192(BX)(R12*4)
 
-stored43:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next36
+	JLE  next35
 
-rest37:
+rest36:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line44:
+line43:
 	CMPQ  R11, $0x00000010
-	JLT   lines45
+	JLT   lines44
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some45
 
-asked47:
+asked46:
 	VMOVUPS (DX)(R12*4), Z4
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal47
 	VDIVPS  Z2, Z4, Z4
 
-divided49:
+divided48:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
 	VMINPS        Z1, Z4, Z4
 	VMAXPS        Z0, Z4, Z4
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around49
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored51:
+stored50:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line44
+	JMP  line43
 
-lines45:
+lines44:
 	CMPB 275(CX), $0x00
-	JNE  tail52
+	JNE  tail51
 
-some33:
-some53:
+some32:
+some52:
 	TESTQ R11, R11
-	JLE   done54
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some55
+	JNE   some54
 
-asked56:
+asked55:
 	VMOVUPS.Z (DX)(R12*4), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal56
 	VDIVPS    Z2, Z4, Z4
 
-divided58:
+divided57:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -10435,45 +10435,45 @@ divided58:
 	VMOVUPS       Z4, K1, (BX)(R12*4)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some53
+	JMP           some52
 
-done54:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken60
+	JNE  taken58
 
-done34:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run31
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head35:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole32
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some33
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some33
+	JMP  some32
 
-some38:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked39
+	JMP        asked38
 
-reciprocal40:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10486,76 +10486,76 @@ reciprocal40:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided41
+	JMP          divided40
 
-around42:
+around41:
 	VMOVNTDQ Z4, (BX)(R12*4)
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	VMOVNTDQ Z6, 128(BX)(R12*4)
 	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored43
+	JMP      stored42
 
-some46:
+some45:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked47
+	JMP        asked46
 
-reciprocal48:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided49
+	JMP          divided48
 
-around50:
+around49:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored51
+	JMP      stored50
 
-tail52:
+tail51:
 	TESTQ R11, R11
-	JEQ   done34
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some33
+	JEQ   some32
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some33
+	JMP   some32
 
-some55:
+some54:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked56
+	JMP        asked55
 
-reciprocal57:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided58
+	JMP          divided57
 
-taken60:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done34
+	JEQ       done33
 	CMPB      276(CX), $0x00
-	JEQ       whole32
+	JEQ       whole31
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole32
+	JMP       whole31
 
 other2:
-step61:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned63
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -10565,19 +10565,19 @@ step61:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some64
+	JMP     some62
 
-aligned63:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide65
+	JEQ  divide63
 
-turn66:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns68
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand69:
+strand67:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -10586,16 +10586,16 @@ strand69:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block67:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near70
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near70:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -10629,70 +10629,70 @@ near70:
 	VADDPS        Z6, Z8, Z8
 	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around69
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored72
+	JMP           stored70
 
-around71:
+around69:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored72:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block67
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand69
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn66
+	JMP  turn64
 
-turns68:
-divide65:
-turn73:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns75
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand76:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block74:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near77
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near77:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal78
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided79
+	JMP     divided77
 
-reciprocal78:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10706,7 +10706,7 @@ reciprocal78:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided79:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10728,66 +10728,66 @@ divided79:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around80
+	JNE           around78
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored81
+	JMP           stored79
 
-around80:
+around78:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored81:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block74
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand76
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn73
+	JMP  turn71
 
-turns75:
-some64:
-some82:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal86
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided87
+	JMP          divided85
 
-reciprocal86:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided87:
+divided85:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -10800,7 +10800,7 @@ divided87:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand85
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -10808,29 +10808,29 @@ divided87:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some82
+	JMP           some80
 
-done83:
+done81:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned63
+	JMP   aligned61
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps62
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step61
+	JMP  step59
 
-steps62:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -10850,25 +10850,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide91
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide91
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide91
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -10879,7 +10879,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide91
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -10889,18 +10889,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block92:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks93
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near94
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near94:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -10934,70 +10934,70 @@ near94:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around95
+	JNE           around92
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored96
+	JMP           stored93
 
-around95:
+around92:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored96:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block92
+	JMP  block89
 
-blocks93:
-divide91:
-block97:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks98
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near99
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near99:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded100:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded101
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded101:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal102
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided103
+	JMP     divided100
 
-reciprocal102:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -11011,7 +11011,7 @@ reciprocal102:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided103:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -11033,56 +11033,56 @@ divided103:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around101
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored105
+	JMP           stored102
 
-around104:
+around101:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored105:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block97
+	JMP  block94
 
-blocks98:
-some106:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done107
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded108:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded109
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded109:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal110
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided111
+	JMP       divided108
 
-reciprocal110:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided111:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -11094,9 +11094,9 @@ divided111:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some106
+	JMP           some103
 
-done107:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -11263,7 +11263,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R10
@@ -11358,7 +11358,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -11374,12 +11374,12 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -11389,43 +11389,43 @@ step35:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand41:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block40:
+block39:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near43:
+near42:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -11439,7 +11439,7 @@ reciprocal44:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -11461,66 +11461,66 @@ divided45:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored47
+	JMP           stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand51:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided53:
+divided52:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -11533,7 +11533,7 @@ divided53:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand51
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -11541,29 +11541,29 @@ divided53:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some48
+	JMP           some47
 
-done49:
+done48:
 	TESTQ DI, DI
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R8
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -11583,47 +11583,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded61:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -11637,7 +11637,7 @@ reciprocal62:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -11659,56 +11659,56 @@ divided63:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored65
+	JMP           stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -11720,9 +11720,9 @@ divided71:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some66
+	JMP           some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12034,7 +12034,7 @@ done47:
 
 done41:
 	CMPB 275(CX), $0x00
-	JNE  taken52
+	JNE  taken50
 
 done9:
 	ADDQ 152(CX), R10
@@ -12110,7 +12110,7 @@ some42:
 	PREFETCHT1 (R13)(R12*2)
 	JMP        asked43
 
-taken52:
+taken50:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -12130,31 +12130,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run54:
+run52:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS 1024(SI), Z8
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head58
+	JNE          head56
 
-whole55:
+whole53:
 	CMPQ R12, DI
-	JGT  rest60
+	JGT  rest58
 
-next59:
+next57:
 	TESTQ R9, R9
-	JNE   some61
+	JNE   some59
 
-asked62:
+asked60:
 	CMPB      273(CX), $0x00
-	JNE       kind64
+	JNE       kind62
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
 	VCVTPH2PS 64(DX)(R12*2), Z11
 	VCVTPH2PS 96(DX)(R12*2), Z12
-	JMP       done63
+	JMP       done61
 
-kind64:
+kind62:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
@@ -12167,17 +12167,17 @@ kind64:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done63
+	JMP       done61
 
-done63:
+done61:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal66
+	JNE    reciprocal64
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
 
-divided67:
+divided65:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12199,22 +12199,22 @@ divided67:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind69
+	JNE           kind67
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around70
+	JNE           around68
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 	VMOVDQU64     Y11, 64(BX)(R12*2)
 	VMOVDQU64     Y12, 96(BX)(R12*2)
 
-stored71:
-	JMP done68
+stored69:
+	JMP done66
 
-kind69:
+kind67:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12240,51 +12240,51 @@ kind69:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around71
 	VMOVDQU64 Z9, (BX)(R12*2)
 	VMOVDQU64 Z10, 64(BX)(R12*2)
 
-stored74:
-	JMP done68
+stored72:
+	JMP done66
 
-done68:
+done66:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next59
+	JLE  next57
 
-rest60:
+rest58:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line75:
+line73:
 	CMPQ  R11, $0x00000020
-	JLT   lines76
+	JLT   lines74
 	TESTQ R9, R9
-	JNE   some77
+	JNE   some75
 
-asked78:
+asked76:
 	CMPB      273(CX), $0x00
-	JNE       kind80
+	JNE       kind78
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
-	JMP       done79
+	JMP       done77
 
-kind80:
+kind78:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done79
+	JMP       done77
 
-done79:
+done77:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal82
+	JNE    reciprocal80
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided83:
+divided81:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
@@ -12296,18 +12296,18 @@ divided83:
 	VMAXPS        Z5, Z9, Z9
 	VMAXPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind85
+	JNE           kind83
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around86
+	JNE           around84
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored87:
-	JMP done84
+stored85:
+	JMP done82
 
-kind85:
+kind83:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -12321,61 +12321,61 @@ kind85:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around87
 	VMOVDQU64 Z9, (BX)(R12*2)
 
-stored90:
-	JMP done84
+stored88:
+	JMP done82
 
-done84:
+done82:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line75
+	JMP  line73
 
-lines76:
+lines74:
 	CMPB 275(CX), $0x00
-	JNE  tail91
+	JNE  tail89
 
-some56:
-some92:
+some54:
+some90:
 	TESTQ R11, R11
-	JLE   done93
+	JLE   done91
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some94
+	JNE   some92
 
-asked95:
+asked93:
 	CMPB        273(CX), $0x00
-	JNE         kind97
+	JNE         kind95
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
-	JMP         done96
+	JMP         done94
 
-kind97:
+kind95:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done96
+	JMP         done94
 
-done96:
+done94:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal99
+	JNE    reciprocal97
 	VDIVPS Z7, Z9, Z9
 
-divided100:
+divided98:
 	VCMPPS        $0x07, Z9, Z9, K2
 	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
 	CMPB          273(CX), $0x00
-	JNE           kind102
+	JNE           kind100
 	VCVTPS2PH     $0x00, Z9, Y9
 	VMOVDQU16     Y9, K1, (BX)(R12*2)
-	JMP           done101
+	JMP           done99
 
-kind102:
+kind100:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -12384,48 +12384,48 @@ kind102:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (BX)(R12*2)
-	JMP       done101
+	JMP       done99
 
-done101:
+done99:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some92
+	JMP  some90
 
-done93:
+done91:
 	CMPB 275(CX), $0x00
-	JNE  taken106
+	JNE  taken102
 
-done57:
+done55:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run54
+	JNE  run52
 	VZEROUPPER
 	RET
 
-head58:
+head56:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole55
+	JEQ  whole53
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some56
+	JEQ  some54
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some56
+	JMP  some54
 
-some61:
+some59:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked62
+	JMP        asked60
 
-reciprocal66:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12438,89 +12438,89 @@ reciprocal66:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
-	JMP          divided67
+	JMP          divided65
 
-around70:
+around68:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
 	VMOVNTDQ Y11, 64(BX)(R12*2)
 	VMOVNTDQ Y12, 96(BX)(R12*2)
-	JMP      stored71
+	JMP      stored69
 
-around73:
+around71:
 	VMOVNTDQ Z9, (BX)(R12*2)
 	VMOVNTDQ Z10, 64(BX)(R12*2)
-	JMP      stored74
+	JMP      stored72
 
-some77:
+some75:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked78
+	JMP        asked76
 
-reciprocal82:
+reciprocal80:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided83
+	JMP          divided81
 
-around86:
+around84:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored87
+	JMP      stored85
 
-around89:
+around87:
 	VMOVNTDQ Z9, (BX)(R12*2)
-	JMP      stored90
+	JMP      stored88
 
-tail91:
+tail89:
 	TESTQ R11, R11
-	JEQ   done57
+	JEQ   done55
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some56
+	JEQ   some54
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some56
+	JMP   some54
 
-some94:
+some92:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked95
+	JMP        asked93
 
-reciprocal99:
+reciprocal97:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided100
+	JMP          divided98
 
-taken106:
+taken102:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done57
+	JEQ       done55
 	CMPB      276(CX), $0x00
-	JEQ       whole55
+	JEQ       whole53
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z9
 	VMOVNTDQ  Z9, -64(R11)
-	JMP       whole55
+	JMP       whole53
 
 other2:
-step107:
+step103:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned109
+	JEQ     aligned105
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -12530,19 +12530,19 @@ step107:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some110
+	JMP     some106
 
-aligned109:
+aligned105:
 	CMPB 77(CX), $0x00
-	JEQ  divide111
+	JEQ  divide107
 
-turn112:
+turn108:
 	CMPQ AX, 104(CX)
-	JLT  turns114
+	JLT  turns110
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand115:
+strand111:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -12551,23 +12551,23 @@ strand115:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block113:
+block109:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near116
+	JEQ        near112
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near116:
+near112:
 	CMPB      273(CX), $0x00
-	JNE       kind118
+	JNE       kind114
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done117
+	JMP       done113
 
-kind118:
+kind114:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -12580,9 +12580,9 @@ kind118:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done117
+	JMP       done113
 
-done117:
+done113:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -12612,29 +12612,29 @@ done117:
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
 	CMPB          273(CX), $0x00
-	JNE           kind121
+	JNE           kind117
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around122
+	JNE           around118
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored123
+	JMP           stored119
 
-around122:
+around118:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored123:
-	JMP done120
+stored119:
+	JMP done116
 
-kind121:
+kind117:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -12660,63 +12660,63 @@ kind121:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around125
+	JNE       around121
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored126
+	JMP       stored122
 
-around125:
+around121:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored126:
-	JMP done120
+stored122:
+	JMP done116
 
-done120:
+done116:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block113
+	JNE  block109
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand115
+	JNE  strand111
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn112
+	JMP  turn108
 
-turns114:
-divide111:
-turn127:
+turns110:
+divide107:
+turn123:
 	CMPQ AX, 104(CX)
-	JLT  turns129
+	JLT  turns125
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand130:
+strand126:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block128:
+block124:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near131
+	JEQ        near127
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near131:
+near127:
 	CMPB      273(CX), $0x00
-	JNE       kind133
+	JNE       kind129
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done132
+	JMP       done128
 
-kind133:
+kind129:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -12729,18 +12729,18 @@ kind133:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done132
+	JMP       done128
 
-done132:
+done128:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal135
+	JNE    reciprocal131
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided136
+	JMP    divided132
 
-reciprocal135:
+reciprocal131:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12754,7 +12754,7 @@ reciprocal135:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided136:
+divided132:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12776,29 +12776,29 @@ divided136:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind138
+	JNE           kind134
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around139
+	JNE           around135
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored140
+	JMP           stored136
 
-around139:
+around135:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored140:
-	JMP done137
+stored136:
+	JMP done133
 
-kind138:
+kind134:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12824,88 +12824,88 @@ kind138:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around138
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored143
+	JMP       stored139
 
-around142:
+around138:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored143:
-	JMP done137
+stored139:
+	JMP done133
 
-done137:
+done133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block128
+	JNE  block124
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand130
+	JNE  strand126
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn127
+	JMP  turn123
 
-turns129:
-some110:
-some144:
+turns125:
+some106:
+some140:
 	TESTQ      AX, AX
-	JLE        done145
+	JLE        done141
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near146
+	JEQ        near142
 	PREFETCHT1 (DX)(R9*1)
 
-near146:
+near142:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand147:
+strand143:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind149
+	JNE          kind145
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done148
+	JMP          done144
 
-kind149:
+kind145:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done148
+	JMP         done144
 
-done148:
+done144:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal151
+	JNE    reciprocal147
 	VDIVPS Z7, Z9, Z7
-	JMP    divided152
+	JMP    divided148
 
-reciprocal151:
+reciprocal147:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided152:
+divided148:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
 	CMPB          273(CX), $0x00
-	JNE           kind154
+	JNE           kind150
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done153
+	JMP           done149
 
-kind154:
+kind150:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -12914,16 +12914,16 @@ kind154:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done153
+	JMP       done149
 
-done153:
+done149:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand147
+	JNE  strand143
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12931,29 +12931,29 @@ done153:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some144
+	JMP  some140
 
-done145:
+done141:
 	TESTQ DI, DI
-	JL    whole158
+	JL    whole152
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned109
+	JMP   aligned105
 
-whole158:
+whole152:
 	DECQ R8
-	JEQ  steps108
+	JEQ  steps104
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step107
+	JMP  step103
 
-steps108:
+steps104:
 	VZEROUPPER
 	RET
 
@@ -12974,28 +12974,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none160
+	JEQ   none154
 	LEAQ  16640(R8), R9
 
-block161:
+block155:
 	CMPQ       AX, $0x00000040
-	JLT        blocks162
+	JLT        blocks156
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near163
+	JEQ        near157
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near163:
+near157:
 	CMPB      273(CX), $0x00
-	JNE       kind165
+	JNE       kind159
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done164
+	JMP       done158
 
-kind165:
+kind159:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13008,9 +13008,9 @@ kind165:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done164
+	JMP       done158
 
-done164:
+done158:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -13036,13 +13036,13 @@ done164:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded167
+	JEQ         loaded161
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded167:
+loaded161:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -13056,29 +13056,29 @@ loaded167:
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
 	CMPB          273(CX), $0x00
-	JNE           kind169
+	JNE           kind163
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around170
+	JNE           around164
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored171
+	JMP           stored165
 
-around170:
+around164:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored171:
-	JMP done168
+stored165:
+	JMP done162
 
-kind169:
+kind163:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -13104,19 +13104,19 @@ kind169:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around173
+	JNE       around167
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored174
+	JMP       stored168
 
-around173:
+around167:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored174:
-	JMP done168
+stored168:
+	JMP done162
 
-done168:
+done162:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -13124,30 +13124,30 @@ done168:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block161
+	JMP  block155
 
-blocks162:
-none160:
+blocks156:
+none154:
 	CMPQ         AX, $0x00000200
-	JLT          divide175
+	JLT          divide169
 	CMPB         72(CX), $0x00
-	JNE          divide175
+	JNE          divide169
 	CMPB         73(CX), $0x00
-	JNE          divide175
+	JNE          divide169
 	CMPB         75(CX), $0x00
-	JNE          divide175
+	JNE          divide169
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide175
+	JHI          divide169
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide175
+	JHI          divide169
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide175
+	JHI          divide169
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -13158,7 +13158,7 @@ none160:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide175
+	JNE          divide169
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -13168,25 +13168,25 @@ none160:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block176:
+block170:
 	CMPQ       AX, $0x00000040
-	JLT        blocks177
+	JLT        blocks171
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near178
+	JEQ        near172
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near178:
+near172:
 	CMPB      273(CX), $0x00
-	JNE       kind180
+	JNE       kind174
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done179
+	JMP       done173
 
-kind180:
+kind174:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -13199,9 +13199,9 @@ kind180:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done179
+	JMP       done173
 
-done179:
+done173:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -13231,29 +13231,29 @@ done179:
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
 	CMPB          273(CX), $0x00
-	JNE           kind183
+	JNE           kind177
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around184
+	JNE           around178
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored185
+	JMP           stored179
 
-around184:
+around178:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored185:
-	JMP done182
+stored179:
+	JMP done176
 
-kind183:
+kind177:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -13279,63 +13279,63 @@ kind183:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around187
+	JNE       around181
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored188
+	JMP       stored182
 
-around187:
+around181:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored188:
-	JMP done182
+stored182:
+	JMP done176
 
-done182:
+done176:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block176
+	JMP  block170
 
-blocks177:
-divide175:
-block189:
+blocks171:
+divide169:
+block183:
 	CMPQ       AX, $0x00000040
-	JLT        blocks190
+	JLT        blocks184
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near191
+	JEQ        near185
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near191:
+near185:
 	CMPB    72(CX), $0x00
-	JEQ     loaded192
+	JEQ     loaded186
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded192:
+loaded186:
 	CMPB    73(CX), $0x00
-	JEQ     loaded193
+	JEQ     loaded187
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded193:
+loaded187:
 	CMPB      273(CX), $0x00
-	JNE       kind195
+	JNE       kind189
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done194
+	JMP       done188
 
-kind195:
+kind189:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13348,18 +13348,18 @@ kind195:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done194
+	JMP       done188
 
-done194:
+done188:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal197
+	JNE    reciprocal191
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided198
+	JMP    divided192
 
-reciprocal197:
+reciprocal191:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -13373,7 +13373,7 @@ reciprocal197:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided198:
+divided192:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -13395,29 +13395,29 @@ divided198:
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind200
+	JNE           kind194
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around201
+	JNE           around195
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored202
+	JMP           stored196
 
-around201:
+around195:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored202:
-	JMP done199
+stored196:
+	JMP done193
 
-kind200:
+kind194:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -13443,78 +13443,78 @@ kind200:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around204
+	JNE       around198
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored205
+	JMP       stored199
 
-around204:
+around198:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored205:
-	JMP done199
+stored199:
+	JMP done193
 
-done199:
+done193:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block189
+	JMP  block183
 
-blocks190:
-some206:
+blocks184:
+some200:
 	TESTQ     AX, AX
-	JLE       done207
+	JLE       done201
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded208
+	JEQ       loaded202
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded208:
+loaded202:
 	CMPB      73(CX), $0x00
-	JEQ       loaded209
+	JEQ       loaded203
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded209:
+loaded203:
 	CMPB        273(CX), $0x00
-	JNE         kind211
+	JNE         kind205
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done210
+	JMP         done204
 
-kind211:
+kind205:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done210
+	JMP         done204
 
-done210:
+done204:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal213
+	JNE    reciprocal207
 	VDIVPS Z5, Z15, Z15
-	JMP    divided214
+	JMP    divided208
 
-reciprocal213:
+reciprocal207:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided214:
+divided208:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind216
+	JNE           kind210
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done215
+	JMP           done209
 
-kind216:
+kind210:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -13523,17 +13523,17 @@ kind216:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done215
+	JMP       done209
 
-done215:
+done209:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some206
+	JMP  some200
 
-done207:
+done201:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

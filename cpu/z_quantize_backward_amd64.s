@@ -169,7 +169,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R11
@@ -275,7 +275,7 @@ reciprocal31:
 	VMULPS       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -291,13 +291,13 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -307,24 +307,24 @@ step35:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand42:
+strand41:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block40:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -334,20 +334,20 @@ block40:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near43:
+near42:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -361,7 +361,7 @@ reciprocal44:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -391,70 +391,70 @@ divided45:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored47
+	JMP         stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand51:
+strand50:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided53:
+divided52:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -471,7 +471,7 @@ divided53:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand51
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -482,21 +482,21 @@ divided53:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some48
+	JMP         some47
 
-done49:
+done48:
 	TESTQ R8, R8
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R9
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -505,9 +505,9 @@ whole55:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -528,12 +528,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -543,36 +543,36 @@ block57:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded61:
+loaded59:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -586,7 +586,7 @@ reciprocal62:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -616,57 +616,57 @@ divided63:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around64
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored65
+	JMP         stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -681,9 +681,9 @@ divided71:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some66
+	JMP         some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -876,7 +876,7 @@ divided32:
 
 done28:
 	CMPB 275(CX), $0x00
-	JNE  taken34
+	JNE  taken33
 
 done8:
 	ADDQ 152(CX), R11
@@ -982,7 +982,7 @@ reciprocal31:
 	VMULPD       Z5, Z4, Z4
 	JMP          divided32
 
-taken34:
+taken33:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -998,13 +998,13 @@ taken34:
 	JMP       whole6
 
 other2:
-step35:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1014,24 +1014,24 @@ step35:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some38
+	JMP     some37
 
-aligned37:
-turn39:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand42:
+strand41:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block40:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near43
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1041,20 +1041,20 @@ block40:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near43:
+near42:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided45
+	JMP     divided44
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1068,7 +1068,7 @@ reciprocal44:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided45:
+divided44:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1098,70 +1098,70 @@ divided45:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored47
+	JMP         stored46
 
-around46:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored47:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block40
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand42
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn38
 
-turns41:
-some38:
-some48:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near50
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near50:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand51:
+strand50:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal52
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided53
+	JMP          divided52
 
-reciprocal52:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided53:
+divided52:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -1178,7 +1178,7 @@ divided53:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand51
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1189,21 +1189,21 @@ divided53:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some48
+	JMP         some47
 
-done49:
+done48:
 	TESTQ R8, R8
-	JL    whole55
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned37
+	JMP   aligned36
 
-whole55:
+whole53:
 	DECQ R9
-	JEQ  steps36
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1212,9 +1212,9 @@ whole55:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step34
 
-steps36:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -1235,12 +1235,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block57:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks58
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1250,36 +1250,36 @@ block57:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near59:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded58
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded60:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded59
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded61:
+loaded59:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided63
+	JMP     divided61
 
-reciprocal62:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1293,7 +1293,7 @@ reciprocal62:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided63:
+divided61:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1323,57 +1323,57 @@ divided63:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around64
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored65
+	JMP         stored63
 
-around64:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored65:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block57
+	JMP  block55
 
-blocks58:
-some66:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done67
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded68
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded68:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded69
+	JEQ       loaded67
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded69:
+loaded67:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal70
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided71
+	JMP       divided69
 
-reciprocal70:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided71:
+divided69:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1388,9 +1388,9 @@ divided71:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some66
+	JMP         some64
 
-done67:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1770,7 +1770,7 @@ done61:
 
 done50:
 	CMPB 275(CX), $0x00
-	JNE  taken66
+	JNE  taken64
 
 done8:
 	ADDQ 152(CX), R11
@@ -1885,7 +1885,7 @@ reciprocal56:
 	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken66:
+taken64:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1901,13 +1901,13 @@ taken66:
 	JMP       whole6
 
 other2:
-step67:
+step65:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned69
+	JEQ     aligned67
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1917,39 +1917,39 @@ step67:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some70
+	JMP     some68
 
-aligned69:
-turn71:
+aligned67:
+turn69:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns71
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand74:
+strand72:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block72:
+block70:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near75
+	JEQ        near73
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near75:
+near73:
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind75
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z10
 	VCVTPH2PS 64(BX), Z11
 	VCVTPH2PS 96(BX), Z12
-	JMP       done76
+	JMP       done74
 
-kind77:
+kind75:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z10
@@ -1962,18 +1962,18 @@ kind77:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done76
+	JMP       done74
 
-done76:
+done74:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal79
+	JNE    reciprocal77
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided80
+	JMP    divided78
 
-reciprocal79:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -1987,7 +1987,7 @@ reciprocal79:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided80:
+divided78:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -2005,14 +2005,14 @@ divided80:
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind82
+	JNE         kind80
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
 	VCVTPH2PS   96(DX), Z12
-	JMP         done81
+	JMP         done79
 
-kind82:
+kind80:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -2025,9 +2025,9 @@ kind82:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done81
+	JMP       done79
 
-done81:
+done79:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -2037,29 +2037,29 @@ done81:
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind83
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around84
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y10, 32(SI)
 	VMOVDQU64 Y11, 64(SI)
 	VMOVDQU64 Y12, 96(SI)
-	JMP       stored87
+	JMP       stored85
 
-around86:
+around84:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y10, 32(SI)
 	VMOVNTDQ Y11, 64(SI)
 	VMOVNTDQ Y12, 96(SI)
 
-stored87:
-	JMP done84
+stored85:
+	JMP done82
 
-kind85:
+kind83:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -2085,105 +2085,105 @@ kind85:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around87
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored90
+	JMP       stored88
 
-around89:
+around87:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored90:
-	JMP done84
+stored88:
+	JMP done82
 
-done84:
+done82:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block72
+	JNE  block70
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand74
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn69
 
-turns73:
-some70:
-some91:
+turns71:
+some68:
+some89:
 	TESTQ      AX, AX
-	JLE        done92
+	JLE        done90
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near93
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near93:
+near91:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand94:
+strand92:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind96
+	JNE          kind94
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done95
+	JMP          done93
 
-kind96:
+kind94:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done95
+	JMP         done93
 
-done95:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal98
+	JNE    reciprocal96
 	VDIVPS Z7, Z9, Z9
-	JMP    divided99
+	JMP    divided97
 
-reciprocal98:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided99:
+divided97:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind101
+	JNE         kind99
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done100
+	JMP         done98
 
-kind101:
+kind99:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done100
+	JMP         done98
 
-done100:
+done98:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind104
+	JNE       kind102
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done103
+	JMP       done101
 
-kind104:
+kind102:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2192,9 +2192,9 @@ kind104:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done103
+	JMP       done101
 
-done103:
+done101:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2203,7 +2203,7 @@ done103:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand94
+	JNE  strand92
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2214,21 +2214,21 @@ done103:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some91
+	JMP  some89
 
-done92:
+done90:
 	TESTQ R8, R8
-	JL    whole108
+	JL    whole104
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned69
+	JMP   aligned67
 
-whole108:
+whole104:
 	DECQ R9
-	JEQ  steps68
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2237,9 +2237,9 @@ whole108:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step67
+	JMP  step65
 
-steps68:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -2260,43 +2260,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block110:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks111
+	JLT        blocks107
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near112
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near112:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded109
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded113:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded114
+	JEQ     loaded110
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded114:
+loaded110:
 	CMPB      273(CX), $0x00
-	JNE       kind116
+	JNE       kind112
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done115
+	JMP       done111
 
-kind116:
+kind112:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -2309,18 +2309,18 @@ kind116:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done115
+	JMP       done111
 
-done115:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal118
+	JNE    reciprocal114
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided119
+	JMP    divided115
 
-reciprocal118:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2334,7 +2334,7 @@ reciprocal118:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided119:
+divided115:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -2352,14 +2352,14 @@ divided119:
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind121
+	JNE         kind117
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done120
+	JMP         done116
 
-kind121:
+kind117:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2372,9 +2372,9 @@ kind121:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done120
+	JMP       done116
 
-done120:
+done116:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -2384,29 +2384,29 @@ done120:
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind124
+	JNE       kind120
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around125
+	JNE       around121
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored126
+	JMP       stored122
 
-around125:
+around121:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored126:
-	JMP done123
+stored122:
+	JMP done119
 
-kind124:
+kind120:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -2432,92 +2432,92 @@ kind124:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around128
+	JNE       around124
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored129
+	JMP       stored125
 
-around128:
+around124:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored129:
-	JMP done123
+stored125:
+	JMP done119
 
-done123:
+done119:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block110
+	JMP  block106
 
-blocks111:
-some130:
+blocks107:
+some126:
 	TESTQ     AX, AX
-	JLE       done131
+	JLE       done127
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded132
+	JEQ       loaded128
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded132:
+loaded128:
 	CMPB      73(CX), $0x00
-	JEQ       loaded133
+	JEQ       loaded129
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded133:
+loaded129:
 	CMPB        273(CX), $0x00
-	JNE         kind135
+	JNE         kind131
 	VCVTPH2PS.Z (BX), K1, Z15
-	JMP         done134
+	JMP         done130
 
-kind135:
+kind131:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done134
+	JMP         done130
 
-done134:
+done130:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal137
+	JNE    reciprocal133
 	VDIVPS Z5, Z15, Z15
-	JMP    divided138
+	JMP    divided134
 
-reciprocal137:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided138:
+divided134:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind140
+	JNE         kind136
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done139
+	JMP         done135
 
-kind140:
+kind136:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done139
+	JMP         done135
 
-done139:
+done135:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind143
+	JNE       kind139
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done142
+	JMP       done138
 
-kind143:
+kind139:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -2526,18 +2526,18 @@ kind143:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done142
+	JMP       done138
 
-done142:
+done138:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some130
+	JMP  some126
 
-done131:
+done127:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -17,8 +17,8 @@ const (
 )
 
 // shortSum reports whether sums of groups of n elements are faster so: where kernels do
-// not take many such runs in a call, and for 32 elements, whose accumulators a kernel
-// folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
+// not take many such runs in a call, and for 8, 16 and 32 elements, whose accumulators a
+// kernel folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
 func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	least := int64(0)
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {

@@ -13,6 +13,19 @@ func (o *op) begins(isa *isa, v variant) bool {
 	return isa.masks && v.code == nil && v.compute == f32 && o.sums > 0 && o.held == nil
 }
 
+// prefetchOut asks for what lies a distance behind the output, unless it is stored around the caches: short runs are
+// stored in parts of lines, which takes up to 1.15 times as long without.
+func (k *kernel) prefetchOut(block int) {
+	skip, ahead := k.newLabel("near"), k.c.GP64()
+	k.jumpIf("stream", skip)
+	k.c.MOVQ(k.field("ahead"), ahead)
+	branch(k.c.TESTQ, ahead, ahead, k.c.JEQ, skip)
+	for at := 0; at < block*k.out.size; at += lineBytes {
+		k.c.PREFETCHT0(operand.Mem{Base: k.ptr["out"], Index: ahead, Scale: 1, Disp: at})
+	}
+	k.c.Label(skip)
+}
+
 // freshRuns handles a call of such runs, if it is one.
 func (k *kernel) freshRuns(n, params, steps reg.GPVirtual, block int) {
 	c, left, group := k.c, k.c.GP64(), k.group
@@ -32,6 +45,7 @@ func (k *kernel) freshRuns(n, params, steps reg.GPVirtual, block int) {
 	c.MOVQ(n, left)
 	c.Label(next)
 	k.prefetch(block)
+	k.prefetchOut(block)
 	branch(c.CMPQ, left, operand.U32(block), c.JLT, rest)
 	k.eachGroup(block, k.op.body)
 	k.advanceData(block)

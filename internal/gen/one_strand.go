@@ -6,7 +6,8 @@ import (
 )
 
 // Runs of a single strand are taken a step at a time, with little between one and the next, so that short ones pay.
-// Without masks the last step of a run ends where that does, and may begin with elements that were mapped before.
+// Without masks the last step of a run ends where that does, and may begin with elements that were mapped before; with
+// masks see masked_run.go.
 
 // oneStrand handles a call of such runs, if it is one. Those with heads are left to turns, unless they share lines.
 func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
