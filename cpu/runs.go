@@ -18,8 +18,9 @@ const (
 	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
 	// is the shortest run of sums that has a call of its own for that: with many in a call none may have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
-	// shortShared is the shortest run, in bytes, that they store so if runs share lines; with masks it is a line.
-	shortShared = 1 << 8
+	// shortShared is the shortest run, in bytes, that they store so if runs share lines. With masks that is a line, and
+	// longShared the longest run, in elements.
+	shortShared, longShared = 1 << 8, 640
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -201,8 +202,8 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
 	shares = heads && k.heads && !k.chooses && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes) &&
-		(bytes >= shortShared || !k.repeats && bytes >= streamAlignment)
-	short := bytes < longHeads && (k.repeats || a.Runs.Strands == 1 && !k.chooses)
+		(k.repeats && bytes >= shortShared || !k.repeats && bytes >= streamAlignment && n <= longShared)
+	short := k.repeats && bytes < longHeads || !k.repeats && a.Runs.Strands == 1 && !k.chooses && n <= longShared
 	if heads && (!k.heads || short && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
 		return false, false, false
 	}

@@ -21,6 +21,10 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -911,6 +915,10 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1798,6 +1806,10 @@ TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -2967,6 +2979,10 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -3542,6 +3558,10 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -4119,6 +4139,10 @@ TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -4926,6 +4950,10 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -5563,6 +5591,10 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -6023,6 +6055,10 @@ TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -6900,6 +6936,10 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -7361,6 +7401,10 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -7822,6 +7866,10 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -8306,6 +8354,10 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01

@@ -20,6 +20,10 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -441,6 +445,10 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -862,6 +870,10 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1305,6 +1317,10 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01

@@ -23,6 +23,10 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1115,6 +1119,10 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1779,6 +1787,10 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -3010,6 +3022,10 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01

@@ -25,6 +25,10 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1019,6 +1023,10 @@ TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1624,6 +1632,10 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -2647,6 +2659,10 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -3752,6 +3768,10 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -4878,6 +4898,10 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -6037,6 +6061,10 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -6628,6 +6656,10 @@ TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -7278,6 +7310,10 @@ TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -8661,6 +8697,10 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -10095,6 +10135,10 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -11131,6 +11175,10 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -11762,6 +11810,10 @@ TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01

@@ -24,6 +24,10 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -731,6 +735,10 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01
@@ -1439,6 +1447,10 @@ TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $64-16
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
 shared3:
 	CMPQ 96(CX), $0x01

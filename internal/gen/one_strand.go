@@ -17,6 +17,10 @@ func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
 		k.jumpIf("shares", shared)
 	}
 	k.jumpIf("heads", other)
+	if k.isa.masks { // turns take whole steps from memory up to 1.2 times as fast
+		k.jumpUnless("stream", shared)
+		branch(k.c.TESTQ, operand.U32(k.group*k.lanes-1), n, k.c.JEQ, other)
+	}
 	k.c.Label(shared)
 	branch(k.c.CMPQ, k.field("strands"), operand.Imm(1), k.c.JNE, other)
 	if quick {
