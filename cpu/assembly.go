@@ -25,6 +25,7 @@ type kernel struct {
 	quick   bool // has a way without divisions (internal/gen/quick.go)
 	heads   bool // may store runs around the caches that begin within a cache line
 	chooses bool // chooses the parameters of runs itself
+	begins  bool // begins the sums of runs itself (internal/gen/fresh_runs.go)
 	run     func(n int, c *kernelCall)
 }
 

@@ -1,6 +1,9 @@
 package cpu
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Groups of n elements that lie one after the other, many at a time.
 
@@ -32,7 +35,7 @@ func sumGroups[C Compute](terms [2][]C, n int, to [2][]C) {
 			for p := Lanes; p < n; p++ {
 				lanes[p%Lanes] += lanes[p]
 			}
-			for h := Lanes / 2; h > 0; h /= 2 {
+			for h := 1 << bits.Len(uint(min(n, Lanes)-1)) / 2; h > 0; h /= 2 {
 				for l := 0; l < h && l+h < n; l++ {
 					lanes[l] += lanes[l+h]
 				}

@@ -14,13 +14,13 @@ const (
 	// preemption interrupts: less than 100 microseconds.
 	runsCall = 1 << 17
 	// quickRun is the shortest run that makes up for preparing quick codes.
-	quickRun = 64
-	// longHeads is the shortest run, in bytes, that kernels without masks store around the caches although it has a
-	// head. longSums is the shortest run of sums that has a call of its own for that: with many in a call none may
-	// have a head.
+	quickRun = 32
+	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
+	// is the shortest run of sums that has a call of its own for that: with many in a call none may have a head.
 	longHeads, longSums = 1 << 11, 1 << 14
-	// shortShared is the shortest run, in bytes, that they store so if runs share lines.
-	shortShared = 1 << 8
+	// shortShared is the shortest run, in bytes, that they store so if runs share lines. With masks that is a line, and
+	// longShared the longest run, in elements.
+	shortShared, longShared = 1 << 8, 640
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -37,8 +37,10 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 		return n >= 400
 	case i == AVX2:
 		return n >= 16
+	case code != tensor.None:
+		return n >= 32
 	}
-	return n >= 32
+	return n >= 10
 }
 
 // runByRun makes a kernel that takes Runs of a kernel that takes a single run.
@@ -88,7 +90,8 @@ func (a *Args) move(r *Runs, round, step, strand, by int) {
 func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.call.sum0 = s.lanesOfGroup(0, 0, size)
-	if !a.Runs.Keep {
+	a.call.fresh = k.begins && !a.Runs.Keep && lane == 0 && n <= runsCall
+	if !a.Runs.Keep && !a.call.fresh {
 		clear(unsafe.Slice((*byte)(a.call.sum0), a.Runs.Steps*2*Lanes*size))
 	}
 	a.Runs.lane = lane
@@ -189,8 +192,8 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
 // streams reports whether runs are stored around the caches, whether each has a head, which is stored as usual, and
-// whether such runs follow one another, so that kernels without masks store around the caches what two of them have of a
-// line, too (internal/gen/shared_lines.go). Strands must begin alike.
+// whether such runs follow one another, so that kernels store around the caches what two of them have of a line, too
+// (internal/gen/shared_lines.go, masked_run.go). Strands must begin alike.
 func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	out := len(a.In)
 	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
@@ -198,8 +201,10 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	}
 	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	shares = heads && k.repeats && bytes >= shortShared && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes)
-	if heads && (!k.heads || k.repeats && (bytes < longHeads && !shares || !k.mayRepeatRuns(n, a))) {
+	shares = heads && k.heads && !k.chooses && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes) &&
+		(k.repeats && bytes >= shortShared || !k.repeats && bytes >= streamAlignment && n <= longShared)
+	short := k.repeats && bytes < longHeads || !k.repeats && a.Runs.Strands == 1 && !k.chooses && n <= longShared
+	if heads && (!k.heads || short && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
 		return false, false, false
 	}
 	return true, heads, shares

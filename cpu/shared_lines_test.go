@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -9,43 +10,61 @@ import (
 )
 
 // Runs that follow one another share cache lines: stored around the caches they have the definition's bits wherever in a
-// line each begins and ends, and nothing beside them is written.
+// line each begins and ends, also where results take the place of elements, and nothing beside them is written.
 func TestRunsShareLines(t *testing.T) {
-	sharedLines[float32](t, tensor.F32, cpu.DequantizeBackwardInput, 2)
-	sharedLines[float64](t, tensor.F64, cpu.DequantizeBackwardInput, 2)
-	sharedLines[float32](t, tensor.F32, cpu.FakeQuantize, 1) // with quick codes
+	sharedLines(t, types(tensor.F32, tensor.F32, 2), cpu.DequantizeBackwardInput, float32(1))
+	sharedLines(t, types(tensor.F64, tensor.F64, 2), cpu.DequantizeBackwardInput, float64(1))
+	sharedLines(t, types(tensor.F32, tensor.F32, 1), cpu.FakeQuantize, float32(1)) // with quick codes
+	sharedLines(t, types(tensor.BF16, tensor.BF16, 1), cpu.FakeQuantize, uint16(0x3f80))
+	sharedLines(t, types(tensor.F32, tensor.S8, 1), cpu.Quantize, int8(1))
+	sharedLines(t, types(tensor.S8, tensor.F32, 1), cpu.Dequantize, float32(1))
 }
 
-func sharedLines[C cpu.Compute](t *testing.T, d tensor.DType, rows []cpu.Row[cpu.Elementwise], data int) {
-	types := cpu.Types{Compute: d, In: cpu.InTypes{d}, Out: cpu.OutTypes{d}}
-	types.In[data] = d
-	definition, _ := rows[len(rows)-1].Pick(types)
-	size, shortest, line := int(d.Size()), 256/int(d.Size()), 64/int(d.Size())
-	const most, around = 5, 64
-	x, scales := make([]C, most*(shortest+2*line)), []C{0.5, 0.25, 1, 0.125, 2}
-	for i := range x {
-		x[i] = C(i%100) - 40.25
+// types are those of an op whose scale comes after some data.
+func types(x, y tensor.DType, data int) cpu.Types {
+	t := cpu.Types{Compute: tensor.F32, In: cpu.InTypes{x}, Out: cpu.OutTypes{y}}
+	if x == tensor.F64 {
+		t.Compute = x
 	}
+	t.In[data] = t.Compute
+	return t
+}
+
+func sharedLines[Y comparable](t *testing.T, types cpu.Types, rows []cpu.Row[cpu.Elementwise], unset Y) {
+	definition, _ := rows[len(rows)-1].Pick(types)
+	d, in, data := types.Out[0], types.In[0], slices.Index(types.In[1:], types.Compute)+1
+	size, each, line := int(d.Size()), int(in.Size()), 64/int(d.Size())
+	const most, around = 5, 2 * 64
+	shortest := line
+	x, scales := make([]float32, most*(shortest+3*line)), []float32{0.5, 0.25, 1, 0.125, 2}
+	for i := range x {
+		x[i] = float32(i%100) - 40.25
+	}
+	elements, scale := asElements(x, in), asElements(scales, types.Compute)
 	for _, row := range rows[:len(rows)-1] {
 		kernel, ok := row.Pick(types)
 		if !ok || row.Needs > cpu.Best() {
 			continue
 		}
-		for length := shortest; length < shortest+2*line; length++ {
+		for length := shortest; length < shortest+3*line; length++ {
 			for begin := range line {
-				steps := 1 + (length+begin)%most
-				run := func(kernel cpu.Elementwise) []C {
-					memory := make([]C, 2*around+steps*length)
+				steps, inPlace := 1+(length+begin)%most, in == d && length%2 == 0
+				run := func(kernel cpu.Elementwise) []Y {
+					memory := make([]Y, 2*around+steps*length)
 					y := memory[(around-int(uintptr(unsafe.Pointer(&memory[0]))%64)/size)%line+begin:]
 					for i := range y {
-						y[i] = -1
+						y[i] = unset
 					}
 					a := &cpu.Args{Lo: -32, Hi: 32, Scratch: scratch, Stream: true}
 					a.Runs = cpu.Runs{Steps: steps, Strands: 1}
-					a.Runs.Step[0], a.Runs.Step[data], a.Runs.Step[len(a.In)] = int64(length*size), int64(size), int64(length*size)
-					a.In[0] = cpu.Span{P: unsafe.Pointer(&x[0]), Stride: int64(size), DType: d}
-					a.In[data] = cpu.Span{P: unsafe.Pointer(&scales[0]), DType: d}
+					a.Runs.Step[0], a.Runs.Step[data], a.Runs.Step[len(a.In)] = int64(length*each), types.Compute.Size(), int64(length*size)
+					a.In[0] = cpu.Span{P: unsafe.Pointer(&elements[0]), Stride: int64(each), DType: in}
+					a.In[data] = cpu.Span{P: unsafe.Pointer(&scale[0]), DType: types.Compute}
 					a.Out[0] = cpu.Span{P: unsafe.Pointer(&y[line]), Stride: int64(size), DType: d}
+					if inPlace {
+						copy(unsafe.Slice((*byte)(a.Out[0].P), steps*length*size), elements)
+						a.In[0].P = a.Out[0].P
+					}
 					kernel(length, a)
 					cpu.StoreFence()
 					return y[:line+steps*length+line]
@@ -53,10 +72,21 @@ func sharedLines[C cpu.Compute](t *testing.T, d tensor.DType, rows []cpu.Row[cpu
 				got, want := run(kernel), run(definition)
 				for i := range want {
 					if got[i] != want[i] {
-						t.Fatalf("%s: %s: %d runs of %d, %d elements behind a line: element %d is %v, want %v", row.Name, d, steps, length, begin, i-line, got[i], want[i])
+						t.Fatalf("%s: %s: %d runs of %d, %d elements behind a line, in place %v: element %d is %v, want %v", row.Name, d, steps, length, begin, inPlace, i-line, got[i], want[i])
 					}
 				}
 			}
 		}
 	}
+}
+
+// asElements returns numbers as elements of a type.
+func asElements(x []float32, d tensor.DType) []byte {
+	to := make([]byte, len(x)*int(d.Size()))
+	s := cpu.Span{P: unsafe.Pointer(&to[0]), Stride: d.Size(), DType: d}
+	for at := 0; at < len(x); at += cpu.Block {
+		v := x[at:min(at+cpu.Block, len(x))]
+		cpu.Store(s.At(int64(at)), v)
+	}
+	return to
 }

@@ -52,6 +52,7 @@ type kernelCall struct {
 	replaces   bool           // results take the place of elements, and runs end within a step
 	shares     bool           // runs have heads, but follow one another: a line that two share is put together
 	begun      bool           // the kernel's own: the first part of such a line waits for the other
+	fresh      bool           // sums of runs begin with 0, in lane 0, whatever the accumulators are
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 	columns    unsafe.Pointer // of rows: what quick codes are made of, for each element of a row; or nil
 	eps        float32        // no scale is chosen below it

@@ -5,12 +5,12 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var chooseQParamsKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, true, chooseQParamsAVX512F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, true, chooseQParamsAVX512H16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 0, 1, 64, false, false, false, true, chooseQParamsAVX512H16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, true, false, false, true, chooseQParamsAVX2F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, true, false, false, true, chooseQParamsAVX2H16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 0, 16, 64, true, false, false, true, chooseQParamsAVX2H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, true, false, chooseQParamsAVX512F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, true, false, chooseQParamsAVX512H16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 0, 1, 64, false, false, false, true, false, chooseQParamsAVX512H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, true, false, false, true, false, chooseQParamsAVX2F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, true, false, false, true, false, chooseQParamsAVX2H16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 1, 0, 16, 64, true, false, false, true, false, chooseQParamsAVX2H16},
 }
 
 // chooseQParamsAVX512F32 is, for i from 0 to n-1:

@@ -6,7 +6,7 @@
 
 // func dequantizeAVX512C8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -17,13 +17,353 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	CMPB      272(CX), $0x00
+	JNE       kind15
+	VPMOVSXBD (DX)(R12*1), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXBD 16(DX)(R12*1), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXBD 32(DX)(R12*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 48(DX)(R12*1), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done14
+
+kind15:
+	CMPB      272(CX), $0x01
+	JNE       kind16
+	VPMOVZXBD (DX)(R12*1), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX)(R12*1), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX)(R12*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX)(R12*1), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done14
+
+kind16:
+	CMPB        272(CX), $0x02
+	JNE         kind17
+	VPMOVSXBW   (DX)(R12*1), Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW   16(DX)(R12*1), Y3
+	VPSLLW      $0x07, Y3, Y3
+	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW   32(DX)(R12*1), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW   48(DX)(R12*1), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS     Z2, Z2
+	VMOVAPS     Z3, Z3
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	JMP         done14
+
+kind17:
+	VPMOVZXBW (DX)(R12*1), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX)(R12*1), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX)(R12*1), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX)(R12*1), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done14
+
+done14:
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Z2, (BX)(R12*4)
+	VMOVDQU64 Z3, 64(BX)(R12*4)
+	VMOVDQU64 Z4, 128(BX)(R12*4)
+	VMOVDQU64 Z5, 192(BX)(R12*4)
+
+stored20:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line21:
+	CMPQ  R11, $0x00000010
+	JLT   lines22
+	TESTQ R9, R9
+	JNE   some23
+
+asked24:
+	CMPB      272(CX), $0x00
+	JNE       kind26
+	VPMOVSXBD (DX)(R12*1), Z2
+	VCVTDQ2PS Z2, Z2
+	JMP       done25
+
+kind26:
+	CMPB      272(CX), $0x01
+	JNE       kind27
+	VPMOVZXBD (DX)(R12*1), Z2
+	VCVTDQ2PS Z2, Z2
+	VMOVAPS   Z2, Z2
+	JMP       done25
+
+kind27:
+	CMPB        272(CX), $0x02
+	JNE         kind28
+	VPMOVSXBW   (DX)(R12*1), Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         done25
+
+kind28:
+	VPMOVZXBW (DX)(R12*1), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VMOVAPS   Z2, Z2
+	JMP       done25
+
+done25:
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU64 Z2, (BX)(R12*4)
+
+stored31:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line21
+
+lines22:
+	CMPB 275(CX), $0x00
+	JNE  tail32
+
+some7:
+some33:
+	TESTQ R11, R11
+	JLE   done34
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some35
+
+asked36:
+	CMPB        272(CX), $0x00
+	JNE         kind38
+	VPMOVSXBD.Z (DX)(R12*1), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	JMP         done37
+
+kind38:
+	CMPB        272(CX), $0x01
+	JNE         kind39
+	VPMOVZXBD.Z (DX)(R12*1), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         done37
+
+kind39:
+	CMPB        272(CX), $0x02
+	JNE         kind40
+	VPMOVSXBW.Z (DX)(R12*1), K1, Y2
+	VPSLLW      $0x07, Y2, Y2
+	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         done37
+
+kind40:
+	VPMOVZXBW.Z (DX)(R12*1), K1, Y2
+	VPSLLW      $0x08, Y2, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         done37
+
+done37:
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VMOVUPS Z2, K1, (BX)(R12*4)
+	ADDQ    $0x00000010, R12
+	SUBQ    $0x00000010, R11
+	JMP     some33
+
+done34:
+	CMPB 275(CX), $0x00
+	JNE  taken42
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*1)
+	JMP        asked13
+
+around19:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	VMOVNTDQ Z3, 64(BX)(R12*4)
+	VMOVNTDQ Z4, 128(BX)(R12*4)
+	VMOVNTDQ Z5, 192(BX)(R12*4)
+	JMP      stored20
+
+some23:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked24
+
+around30:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	JMP      stored31
+
+tail32:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some35:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked36
+
+taken42:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -33,29 +373,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some46
 
-aligned4:
-turn6:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand50:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 
-near10:
+near51:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind53
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -64,11 +404,11 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done11
+	JMP       done52
 
-kind12:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind54
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -81,11 +421,11 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done11
+	JMP       done52
 
-kind13:
+kind54:
 	CMPB        272(CX), $0x02
-	JNE         kind14
+	JNE         kind55
 	VPMOVSXBW   (DX), Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -122,9 +462,9 @@ kind13:
 	VMOVAPS     Z3, Z3
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done11
+	JMP         done52
 
-kind14:
+kind55:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -141,9 +481,9 @@ kind14:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done11
+	JMP       done52
 
-done11:
+done52:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -153,71 +493,71 @@ done11:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around57
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored17
+	JMP       stored58
 
-around16:
+around57:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored17:
+stored58:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn47
 
-turns8:
-some5:
-some18:
+turns49:
+some46:
+some59:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done60
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near61:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand62:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind23
+	JNE          kind64
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done22
+	JMP          done63
 
-kind23:
+kind64:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind65
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-kind24:
+kind65:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind66
 	VPMOVSXBW.Z (DX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -227,16 +567,16 @@ kind24:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-kind25:
+kind66:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-done22:
+done63:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -246,7 +586,7 @@ done22:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand21
+	JNE     strand62
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -254,29 +594,29 @@ done22:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some18
+	JMP     some59
 
-done19:
+done60:
 	TESTQ DI, DI
-	JL    whole27
+	JL    whole68
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned45
 
-whole27:
+whole68:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step43
 
-steps3:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -294,33 +634,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block70:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near31:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded73
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded32:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded74
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded33:
+loaded74:
 	CMPB      272(CX), $0x00
-	JNE       kind35
+	JNE       kind76
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -329,11 +669,11 @@ loaded33:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done34
+	JMP       done75
 
-kind35:
+kind76:
 	CMPB      272(CX), $0x01
-	JNE       kind36
+	JNE       kind77
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -346,11 +686,11 @@ kind35:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done34
+	JMP       done75
 
-kind36:
+kind77:
 	CMPB        272(CX), $0x02
-	JNE         kind37
+	JNE         kind78
 	VPMOVSXBW   (DX), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -387,9 +727,9 @@ kind36:
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
 	VMOVAPS     Z11, Z11
-	JMP         done34
+	JMP         done75
 
-kind37:
+kind78:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -406,9 +746,9 @@ kind37:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done34
+	JMP       done75
 
-done34:
+done75:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -418,61 +758,61 @@ done34:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around80
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored40
+	JMP       stored81
 
-around39:
+around80:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored40:
+stored81:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block70
 
-blocks30:
-some41:
+blocks71:
+some82:
 	TESTQ     AX, AX
-	JLE       done42
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded84
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded43:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded85
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded44:
+loaded85:
 	CMPB        272(CX), $0x00
-	JNE         kind46
+	JNE         kind87
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done45
+	JMP         done86
 
-kind46:
+kind87:
 	CMPB        272(CX), $0x01
-	JNE         kind47
+	JNE         kind88
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-kind47:
+kind88:
 	CMPB        272(CX), $0x02
-	JNE         kind48
+	JNE         kind89
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -482,16 +822,16 @@ kind47:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-kind48:
+kind89:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-done45:
+done86:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -500,9 +840,9 @@ done45:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some41
+	JMP     some82
 
-done42:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -560,7 +900,7 @@ GLOBL all32_43800000<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX512C8F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
-TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -571,13 +911,365 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	CMPB      272(CX), $0x00
+	JNE       kind15
+	VPMOVSXBD (DX)(R12*1), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVSXBD 8(DX)(R12*1), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVSXBD 16(DX)(R12*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXBD 24(DX)(R12*1), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done14
+
+kind15:
+	CMPB      272(CX), $0x01
+	JNE       kind16
+	VPMOVZXBD (DX)(R12*1), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVZXBD 8(DX)(R12*1), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVZXBD 16(DX)(R12*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 24(DX)(R12*1), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done14
+
+kind16:
+	CMPB      272(CX), $0x02
+	JNE       kind17
+	VPMOVSXBW (DX)(R12*1), X2
+	VPSLLW    $0x07, X2, X2
+	VPANDD    all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVSXBW 8(DX)(R12*1), X3
+	VPSLLW    $0x07, X3, X3
+	VPANDD    all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVSXBW 16(DX)(R12*1), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVSXBW 24(DX)(R12*1), X5
+	VPSLLW    $0x07, X5, X5
+	VPANDD    all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done14
+
+kind17:
+	VPMOVZXBW (DX)(R12*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVZXBW 8(DX)(R12*1), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVZXBW 16(DX)(R12*1), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVZXBW 24(DX)(R12*1), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done14
+
+done14:
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Z2, (BX)(R12*8)
+	VMOVDQU64 Z3, 64(BX)(R12*8)
+	VMOVDQU64 Z4, 128(BX)(R12*8)
+	VMOVDQU64 Z5, 192(BX)(R12*8)
+
+stored20:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line21:
+	CMPQ  R11, $0x00000008
+	JLT   lines22
+	TESTQ R9, R9
+	JNE   some23
+
+asked24:
+	CMPB      272(CX), $0x00
+	JNE       kind26
+	VPMOVSXBD (DX)(R12*1), Y2
+	VCVTDQ2PD Y2, Z2
+	JMP       done25
+
+kind26:
+	CMPB      272(CX), $0x01
+	JNE       kind27
+	VPMOVZXBD (DX)(R12*1), Y2
+	VCVTDQ2PD Y2, Z2
+	VMOVAPD   Z2, Z2
+	JMP       done25
+
+kind27:
+	CMPB      272(CX), $0x02
+	JNE       kind28
+	VPMOVSXBW (DX)(R12*1), X2
+	VPSLLW    $0x07, X2, X2
+	VPANDD    all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD Y2, Z2
+	VMOVAPD   Z2, Z2
+	JMP       done25
+
+kind28:
+	VPMOVZXBW (DX)(R12*1), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PD Y2, Z2
+	VMOVAPD   Z2, Z2
+	JMP       done25
+
+done25:
+	VSUBPD    Z1, Z2, Z2
+	VMULPD    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU64 Z2, (BX)(R12*8)
+
+stored31:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line21
+
+lines22:
+	CMPB 275(CX), $0x00
+	JNE  tail32
+
+some7:
+some33:
+	TESTQ R11, R11
+	JLE   done34
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some35
+
+asked36:
+	CMPB        272(CX), $0x00
+	JNE         kind38
+	VPMOVSXBD.Z (DX)(R12*1), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	JMP         done37
+
+kind38:
+	CMPB        272(CX), $0x01
+	JNE         kind39
+	VPMOVZXBD.Z (DX)(R12*1), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         done37
+
+kind39:
+	CMPB        272(CX), $0x02
+	JNE         kind40
+	VPMOVSXBW.Z (DX)(R12*1), K1, X2
+	VPSLLW      $0x07, X2, X2
+	VPANDD      all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW    all32_3f803f80<>+0(SB), X3, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X2
+	VCVTPH2PS   X2, Y2
+	VMULPS      all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         done37
+
+kind40:
+	VPMOVZXBW.Z (DX)(R12*1), K1, X2
+	VPSLLW      $0x08, X2, X2
+	VCVTPH2PS   X2, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         done37
+
+done37:
+	VSUBPD  Z1, Z2, Z2
+	VMULPD  Z0, Z2, Z2
+	VMOVUPD Z2, K1, (BX)(R12*8)
+	ADDQ    $0x00000008, R12
+	SUBQ    $0x00000008, R11
+	JMP     some33
+
+done34:
+	CMPB 275(CX), $0x00
+	JNE  taken42
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*1)
+	JMP        asked13
+
+around19:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	VMOVNTDQ Z3, 64(BX)(R12*8)
+	VMOVNTDQ Z4, 128(BX)(R12*8)
+	VMOVNTDQ Z5, 192(BX)(R12*8)
+	JMP      stored20
+
+some23:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked24
+
+around30:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	JMP      stored31
+
+tail32:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some35:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked36
+
+taken42:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -587,29 +1279,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some46
 
-aligned4:
-turn6:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand50:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 
-near10:
+near51:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind53
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -618,11 +1310,11 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done11
+	JMP       done52
 
-kind12:
+kind53:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind54
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -635,11 +1327,11 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done11
+	JMP       done52
 
-kind13:
+kind54:
 	CMPB      272(CX), $0x02
-	JNE       kind14
+	JNE       kind55
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -680,9 +1372,9 @@ kind13:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done11
+	JMP       done52
 
-kind14:
+kind55:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -703,9 +1395,9 @@ kind14:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done11
+	JMP       done52
 
-done11:
+done52:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -715,71 +1407,71 @@ done11:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around57
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored17
+	JMP       stored58
 
-around16:
+around57:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored17:
+stored58:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn47
 
-turns8:
-some5:
-some18:
+turns49:
+some46:
+some59:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done60
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near61:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand62:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind23
+	JNE          kind64
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done22
+	JMP          done63
 
-kind23:
+kind64:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind65
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-kind24:
+kind65:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind66
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -790,17 +1482,17 @@ kind24:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-kind25:
+kind66:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done22
+	JMP         done63
 
-done22:
+done63:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -810,7 +1502,7 @@ done22:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand21
+	JNE     strand62
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -818,29 +1510,29 @@ done22:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some18
+	JMP     some59
 
-done19:
+done60:
 	TESTQ DI, DI
-	JL    whole27
+	JL    whole68
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned45
 
-whole27:
+whole68:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step43
 
-steps3:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -858,33 +1550,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block29:
+block70:
 	CMPQ       AX, $0x00000020
-	JLT        blocks30
+	JLT        blocks71
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near31
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 
-near31:
+near72:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded73
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded32:
+loaded73:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded74
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded33:
+loaded74:
 	CMPB      272(CX), $0x00
-	JNE       kind35
+	JNE       kind76
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -893,11 +1585,11 @@ loaded33:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done34
+	JMP       done75
 
-kind35:
+kind76:
 	CMPB      272(CX), $0x01
-	JNE       kind36
+	JNE       kind77
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -910,11 +1602,11 @@ kind35:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done34
+	JMP       done75
 
-kind36:
+kind77:
 	CMPB      272(CX), $0x02
-	JNE       kind37
+	JNE       kind78
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -955,9 +1647,9 @@ kind36:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done34
+	JMP       done75
 
-kind37:
+kind78:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -978,9 +1670,9 @@ kind37:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done34
+	JMP       done75
 
-done34:
+done75:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -990,61 +1682,61 @@ done34:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around80
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored40
+	JMP       stored81
 
-around39:
+around80:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored40:
+stored81:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block29
+	JMP  block70
 
-blocks30:
-some41:
+blocks71:
+some82:
 	TESTQ     AX, AX
-	JLE       done42
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded84
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded43:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded85
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded44:
+loaded85:
 	CMPB        272(CX), $0x00
-	JNE         kind46
+	JNE         kind87
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done45
+	JMP         done86
 
-kind46:
+kind87:
 	CMPB        272(CX), $0x01
-	JNE         kind47
+	JNE         kind88
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-kind47:
+kind88:
 	CMPB        272(CX), $0x02
-	JNE         kind48
+	JNE         kind89
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -1055,17 +1747,17 @@ kind47:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-kind48:
+kind89:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done45
+	JMP         done86
 
-done45:
+done86:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1074,9 +1766,9 @@ done45:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some41
+	JMP     some82
 
-done42:
+done83:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1094,7 +1786,7 @@ last:
 
 // func dequantizeAVX512C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -1110,13 +1802,470 @@ TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $0-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 1024(SI), Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	CMPB      272(CX), $0x00
+	JNE       kind15
+	VPMOVSXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXBD 16(DX)(R12*1), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXBD 32(DX)(R12*1), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXBD 48(DX)(R12*1), Z10
+	VCVTDQ2PS Z10, Z10
+	JMP       done14
+
+kind15:
+	CMPB      272(CX), $0x01
+	JNE       kind16
+	VPMOVZXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXBD 16(DX)(R12*1), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXBD 32(DX)(R12*1), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXBD 48(DX)(R12*1), Z10
+	VCVTDQ2PS Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done14
+
+kind16:
+	CMPB        272(CX), $0x02
+	JNE         kind17
+	VPMOVSXBW   (DX)(R12*1), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
+	VPMOVSXBW   16(DX)(R12*1), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW   32(DX)(R12*1), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS   Y9, Z9
+	VMULPS.BCST all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW   48(DX)(R12*1), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS   Y10, Z10
+	VMULPS.BCST all32_43800000<>+0(SB), Z10, Z10
+	VMOVAPS     Z7, Z7
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+kind17:
+	VPMOVZXBW (DX)(R12*1), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+	VPMOVZXBW 16(DX)(R12*1), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 32(DX)(R12*1), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 48(DX)(R12*1), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done14
+
+done14:
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VSUBPS    Z6, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	VMULPS    Z5, Z9, Z9
+	VMULPS    Z5, Z10, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Y7, (BX)(R12*2)
+	VMOVDQU64 Y8, 32(BX)(R12*2)
+	VMOVDQU64 Y9, 64(BX)(R12*2)
+	VMOVDQU64 Y10, 96(BX)(R12*2)
+
+stored22:
+	JMP done19
+
+kind20:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z7, (BX)(R12*2)
+	VMOVDQU64 Z8, 64(BX)(R12*2)
+
+stored25:
+	JMP done19
+
+done19:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line26:
+	CMPQ  R11, $0x00000020
+	JLT   lines27
+	TESTQ R9, R9
+	JNE   some28
+
+asked29:
+	CMPB      272(CX), $0x00
+	JNE       kind31
+	VPMOVSXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXBD 16(DX)(R12*1), Z8
+	VCVTDQ2PS Z8, Z8
+	JMP       done30
+
+kind31:
+	CMPB      272(CX), $0x01
+	JNE       kind32
+	VPMOVZXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXBD 16(DX)(R12*1), Z8
+	VCVTDQ2PS Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done30
+
+kind32:
+	CMPB        272(CX), $0x02
+	JNE         kind33
+	VPMOVSXBW   (DX)(R12*1), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
+	VPMOVSXBW   16(DX)(R12*1), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
+	VMOVAPS     Z7, Z7
+	VMOVAPS     Z8, Z8
+	JMP         done30
+
+kind33:
+	VPMOVZXBW (DX)(R12*1), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+	VPMOVZXBW 16(DX)(R12*1), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done30
+
+done30:
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind36
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Y7, (BX)(R12*2)
+	VMOVDQU64 Y8, 32(BX)(R12*2)
+
+stored38:
+	JMP done35
+
+kind36:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z2, Z7, K1, Z9
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z10
+	VPADDD    Z2, Z8, K1, Z10
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQU32 Z3, K1, Z9
+	VMOVDQU32 Z3, K2, Z10
+	VMOVDQA64 Z9, Z7
+	VPERMT2W  Z10, Z4, Z7
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU64 Z7, (BX)(R12*2)
+
+stored41:
+	JMP done35
+
+done35:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line26
+
+lines27:
+	CMPB 275(CX), $0x00
+	JNE  tail42
+
+some7:
+some43:
+	TESTQ R11, R11
+	JLE   done44
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	CMPB        272(CX), $0x00
+	JNE         kind48
+	VPMOVSXBD.Z (DX)(R12*1), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	JMP         done47
+
+kind48:
+	CMPB        272(CX), $0x01
+	JNE         kind49
+	VPMOVZXBD.Z (DX)(R12*1), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done47
+
+kind49:
+	CMPB        272(CX), $0x02
+	JNE         kind50
+	VPMOVSXBW.Z (DX)(R12*1), K1, Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done47
+
+kind50:
+	VPMOVZXBW.Z (DX)(R12*1), K1, Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done47
+
+done47:
+	VSUBPS    Z6, Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPS2PH $0x00, Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)(R12*2)
+	JMP       done52
+
+kind53:
+	VPTESTMD  Z0, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K2, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 Z3, K2, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)(R12*2)
+	JMP       done52
+
+done52:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  some43
+
+done44:
+	CMPB 275(CX), $0x00
+	JNE  taken55
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*1)
+	JMP        asked13
+
+around21:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	VMOVNTDQ Y9, 64(BX)(R12*2)
+	VMOVNTDQ Y10, 96(BX)(R12*2)
+	JMP      stored22
+
+around24:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	VMOVNTDQ Z8, 64(BX)(R12*2)
+	JMP      stored25
+
+some28:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked29
+
+around37:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	JMP      stored38
+
+around40:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored41
+
+tail42:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked46
+
+taken55:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole6
+
+other2:
+step56:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned58
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1126,29 +2275,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some59
 
-aligned4:
-turn6:
+aligned58:
+turn60:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns62
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand63:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block7:
+block61:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near64
 	PREFETCHT1 (DX)(R12*1)
 
-near10:
+near64:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind66
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -1157,11 +2306,11 @@ near10:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done11
+	JMP       done65
 
-kind12:
+kind66:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind67
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -1174,11 +2323,11 @@ kind12:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done11
+	JMP       done65
 
-kind13:
+kind67:
 	CMPB        272(CX), $0x02
-	JNE         kind14
+	JNE         kind68
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -1215,9 +2364,9 @@ kind13:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done11
+	JMP         done65
 
-kind14:
+kind68:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -1234,9 +2383,9 @@ kind14:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done11
+	JMP       done65
 
-done11:
+done65:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -1246,29 +2395,29 @@ done11:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind17
+	JNE       kind71
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around72
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored19
+	JMP       stored73
 
-around18:
+around72:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored19:
-	JMP done16
+stored73:
+	JMP done70
 
-kind17:
+kind71:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -1294,70 +2443,70 @@ kind17:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around75
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored22
+	JMP       stored76
 
-around21:
+around75:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored22:
-	JMP done16
+stored76:
+	JMP done70
 
-done16:
+done70:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block61
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand63
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn60
 
-turns8:
-some5:
-some23:
+turns62:
+some59:
+some77:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done78
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near79
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near79:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand80:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind28
+	JNE          kind82
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done27
+	JMP          done81
 
-kind28:
+kind82:
 	CMPB        272(CX), $0x01
-	JNE         kind29
+	JNE         kind83
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done27
+	JMP         done81
 
-kind29:
+kind83:
 	CMPB        272(CX), $0x02
-	JNE         kind30
+	JNE         kind84
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -1367,25 +2516,25 @@ kind29:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done27
+	JMP         done81
 
-kind30:
+kind84:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done27
+	JMP         done81
 
-done27:
+done81:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind33
+	JNE       kind87
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done32
+	JMP       done86
 
-kind33:
+kind87:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -1394,16 +2543,16 @@ kind33:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done32
+	JMP       done86
 
-done32:
+done86:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand26
+	JNE  strand80
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1411,29 +2560,29 @@ done32:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some23
+	JMP  some77
 
-done24:
+done78:
 	TESTQ DI, DI
-	JL    whole35
+	JL    whole89
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned58
 
-whole35:
+whole89:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps57
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step56
 
-steps3:
+steps57:
 	VZEROUPPER
 	RET
 
@@ -1451,33 +2600,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block37:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks92
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near93
 	PREFETCHT1 (DX)(R8*1)
 
-near39:
+near93:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded94
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded40:
+loaded94:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded95
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded41:
+loaded95:
 	CMPB      272(CX), $0x00
-	JNE       kind43
+	JNE       kind97
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -1486,11 +2635,11 @@ loaded41:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done42
+	JMP       done96
 
-kind43:
+kind97:
 	CMPB      272(CX), $0x01
-	JNE       kind44
+	JNE       kind98
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -1503,11 +2652,11 @@ kind43:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done42
+	JMP       done96
 
-kind44:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind45
+	JNE         kind99
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -1544,9 +2693,9 @@ kind44:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done42
+	JMP         done96
 
-kind45:
+kind99:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -1563,9 +2712,9 @@ kind45:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done42
+	JMP       done96
 
-done42:
+done96:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -1575,29 +2724,29 @@ done42:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind102
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around103
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored50
+	JMP       stored104
 
-around49:
+around103:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored50:
-	JMP done47
+stored104:
+	JMP done101
 
-kind48:
+kind102:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -1623,60 +2772,60 @@ kind48:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around106
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored53
+	JMP       stored107
 
-around52:
+around106:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored53:
-	JMP done47
+stored107:
+	JMP done101
 
-done47:
+done101:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block91
 
-blocks38:
-some54:
+blocks92:
+some108:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done109
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded110
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded56:
+loaded110:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded111
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded57:
+loaded111:
 	CMPB        272(CX), $0x00
-	JNE         kind59
+	JNE         kind113
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done58
+	JMP         done112
 
-kind59:
+kind113:
 	CMPB        272(CX), $0x01
-	JNE         kind60
+	JNE         kind114
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done58
+	JMP         done112
 
-kind60:
+kind114:
 	CMPB        272(CX), $0x02
-	JNE         kind61
+	JNE         kind115
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -1686,25 +2835,25 @@ kind60:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done58
+	JMP         done112
 
-kind61:
+kind115:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done58
+	JMP         done112
 
-done58:
+done112:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind64
+	JNE       kind118
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done63
+	JMP       done117
 
-kind64:
+kind118:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -1713,17 +2862,17 @@ kind64:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done63
+	JMP       done117
 
-done63:
+done117:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some54
+	JMP  some108
 
-done55:
+done109:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1815,7 +2964,7 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func dequantizeAVX512I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -1826,13 +2975,246 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	CMPB      272(CX), $0x00
+	JNE       kind15
+	VPMOVSXWD (DX)(R12*2), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXWD 32(DX)(R12*2), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXWD 64(DX)(R12*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 96(DX)(R12*2), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done14
+
+kind15:
+	VPMOVZXWD (DX)(R12*2), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXWD 32(DX)(R12*2), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXWD 64(DX)(R12*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 96(DX)(R12*2), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done14
+
+done14:
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU64 Z2, (BX)(R12*4)
+	VMOVDQU64 Z3, 64(BX)(R12*4)
+	VMOVDQU64 Z4, 128(BX)(R12*4)
+	VMOVDQU64 Z5, 192(BX)(R12*4)
+
+stored18:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line19:
+	CMPQ  R11, $0x00000010
+	JLT   lines20
+	TESTQ R9, R9
+	JNE   some21
+
+asked22:
+	CMPB      272(CX), $0x00
+	JNE       kind24
+	VPMOVSXWD (DX)(R12*2), Z2
+	VCVTDQ2PS Z2, Z2
+	JMP       done23
+
+kind24:
+	VPMOVZXWD (DX)(R12*2), Z2
+	VCVTDQ2PS Z2, Z2
+	VMOVAPS   Z2, Z2
+	JMP       done23
+
+done23:
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z2, (BX)(R12*4)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line19
+
+lines20:
+	CMPB 275(CX), $0x00
+	JNE  tail28
+
+some7:
+some29:
+	TESTQ R11, R11
+	JLE   done30
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	CMPB        272(CX), $0x00
+	JNE         kind34
+	VPMOVSXWD.Z (DX)(R12*2), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	JMP         done33
+
+kind34:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VMOVAPS     Z2, Z2
+	JMP         done33
+
+done33:
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z0, Z2, Z2
+	VMOVUPS Z2, K1, (BX)(R12*4)
+	ADDQ    $0x00000010, R12
+	SUBQ    $0x00000010, R11
+	JMP     some29
+
+done30:
+	CMPB 275(CX), $0x00
+	JNE  taken36
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
+
+around17:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	VMOVNTDQ Z3, 64(BX)(R12*4)
+	VMOVNTDQ Z4, 128(BX)(R12*4)
+	VMOVNTDQ Z5, 192(BX)(R12*4)
+	JMP      stored18
+
+some21:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked22
+
+around26:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	JMP      stored27
+
+tail28:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some31:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked32
+
+taken36:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1842,30 +3224,30 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some40
 
-aligned4:
-turn6:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand44:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near45:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind47
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -1874,9 +3256,9 @@ near10:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done11
+	JMP       done46
 
-kind12:
+kind47:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -1889,9 +3271,9 @@ kind12:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done11
+	JMP       done46
 
-done11:
+done46:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -1901,67 +3283,67 @@ done11:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored50
 
-around14:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn41
 
-turns8:
-some5:
-some16:
+turns43:
+some40:
+some51:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near18
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near18:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand19:
+strand54:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind21
+	JNE          kind56
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done20
+	JMP          done55
 
-kind21:
+kind56:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done20
+	JMP         done55
 
-done20:
+done55:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -1971,7 +3353,7 @@ done20:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand19
+	JNE     strand54
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1979,29 +3361,29 @@ done20:
 	ADDQ    $+32, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some16
+	JMP     some51
 
-done17:
+done52:
 	TESTQ DI, DI
-	JL    whole23
+	JL    whole58
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned39
 
-whole23:
+whole58:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step37
 
-steps3:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -2019,34 +3401,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block60:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near27:
+near62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded63
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded28:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded64
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded29:
+loaded64:
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind66
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -2055,9 +3437,9 @@ loaded29:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done30
+	JMP       done65
 
-kind31:
+kind66:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -2070,9 +3452,9 @@ kind31:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done30
+	JMP       done65
 
-done30:
+done65:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2082,57 +3464,57 @@ done30:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around68
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored34
+	JMP       stored69
 
-around33:
+around68:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored34:
+stored69:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block60
 
-blocks26:
-some35:
+blocks61:
+some70:
 	TESTQ     AX, AX
-	JLE       done36
+	JLE       done71
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded72
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded37:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded73
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded38:
+loaded73:
 	CMPB        272(CX), $0x00
-	JNE         kind40
+	JNE         kind75
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done39
+	JMP         done74
 
-kind40:
+kind75:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done39
+	JMP         done74
 
-done39:
+done74:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -2141,9 +3523,9 @@ done39:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some35
+	JMP     some70
 
-done36:
+done71:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2161,7 +3543,7 @@ last:
 
 // func dequantizeAVX512I16F64(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -2172,13 +3554,245 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	CMPB      272(CX), $0x00
+	JNE       kind15
+	VPMOVSXWD (DX)(R12*2), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVSXWD 16(DX)(R12*2), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVSXWD 32(DX)(R12*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXWD 48(DX)(R12*2), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done14
+
+kind15:
+	VPMOVZXWD (DX)(R12*2), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVZXWD 16(DX)(R12*2), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVZXWD 32(DX)(R12*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXWD 48(DX)(R12*2), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z2, Z2
+	VMOVAPD   Z3, Z3
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done14
+
+done14:
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU64 Z2, (BX)(R12*8)
+	VMOVDQU64 Z3, 64(BX)(R12*8)
+	VMOVDQU64 Z4, 128(BX)(R12*8)
+	VMOVDQU64 Z5, 192(BX)(R12*8)
+
+stored18:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line19:
+	CMPQ  R11, $0x00000008
+	JLT   lines20
+	TESTQ R9, R9
+	JNE   some21
+
+asked22:
+	CMPB      272(CX), $0x00
+	JNE       kind24
+	VPMOVSXWD (DX)(R12*2), Y2
+	VCVTDQ2PD Y2, Z2
+	JMP       done23
+
+kind24:
+	VPMOVZXWD (DX)(R12*2), Y2
+	VCVTDQ2PD Y2, Z2
+	VMOVAPD   Z2, Z2
+	JMP       done23
+
+done23:
+	VSUBPD    Z1, Z2, Z2
+	VMULPD    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z2, (BX)(R12*8)
+
+stored27:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line19
+
+lines20:
+	CMPB 275(CX), $0x00
+	JNE  tail28
+
+some7:
+some29:
+	TESTQ R11, R11
+	JLE   done30
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	CMPB        272(CX), $0x00
+	JNE         kind34
+	VPMOVSXWD.Z (DX)(R12*2), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	JMP         done33
+
+kind34:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Y2
+	VCVTDQ2PD   Y2, Z2
+	VMOVAPD     Z2, Z2
+	JMP         done33
+
+done33:
+	VSUBPD  Z1, Z2, Z2
+	VMULPD  Z0, Z2, Z2
+	VMOVUPD Z2, K1, (BX)(R12*8)
+	ADDQ    $0x00000008, R12
+	SUBQ    $0x00000008, R11
+	JMP     some29
+
+done30:
+	CMPB 275(CX), $0x00
+	JNE  taken36
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	JMP        asked13
+
+around17:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	VMOVNTDQ Z3, 64(BX)(R12*8)
+	VMOVNTDQ Z4, 128(BX)(R12*8)
+	VMOVNTDQ Z5, 192(BX)(R12*8)
+	JMP      stored18
+
+some21:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked22
+
+around26:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	JMP      stored27
+
+tail28:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some31:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked32
+
+taken36:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2188,29 +3802,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some40
 
-aligned4:
-turn6:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand44:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 
-near10:
+near45:
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind47
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -2219,9 +3833,9 @@ near10:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done11
+	JMP       done46
 
-kind12:
+kind47:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -2234,9 +3848,9 @@ kind12:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done11
+	JMP       done46
 
-done11:
+done46:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -2246,67 +3860,67 @@ done11:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored15
+	JMP       stored50
 
-around14:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored15:
+stored50:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn41
 
-turns8:
-some5:
-some16:
+turns43:
+some40:
+some51:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near18
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near18:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand19:
+strand54:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         272(CX), $0x00
-	JNE          kind21
+	JNE          kind56
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done20
+	JMP          done55
 
-kind21:
+kind56:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done20
+	JMP         done55
 
-done20:
+done55:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -2316,7 +3930,7 @@ done20:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand19
+	JNE     strand54
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -2324,29 +3938,29 @@ done20:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some16
+	JMP     some51
 
-done17:
+done52:
 	TESTQ DI, DI
-	JL    whole23
+	JL    whole58
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned39
 
-whole23:
+whole58:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step37
 
-steps3:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -2364,33 +3978,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block25:
+block60:
 	CMPQ       AX, $0x00000020
-	JLT        blocks26
+	JLT        blocks61
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near27
+	JEQ        near62
 	PREFETCHT1 (DX)(R8*1)
 
-near27:
+near62:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded63
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded28:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded64
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded29:
+loaded64:
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind66
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -2399,9 +4013,9 @@ loaded29:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done30
+	JMP       done65
 
-kind31:
+kind66:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -2414,9 +4028,9 @@ kind31:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done30
+	JMP       done65
 
-done30:
+done65:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -2426,57 +4040,57 @@ done30:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around68
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored34
+	JMP       stored69
 
-around33:
+around68:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored34:
+stored69:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block25
+	JMP  block60
 
-blocks26:
-some35:
+blocks61:
+some70:
 	TESTQ     AX, AX
-	JLE       done36
+	JLE       done71
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded72
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded37:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded38
+	JEQ       loaded73
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded38:
+loaded73:
 	CMPB        272(CX), $0x00
-	JNE         kind40
+	JNE         kind75
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done39
+	JMP         done74
 
-kind40:
+kind75:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done39
+	JMP         done74
 
-done39:
+done74:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -2485,9 +4099,9 @@ done39:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some35
+	JMP     some70
 
-done36:
+done71:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2505,7 +4119,7 @@ last:
 
 // func dequantizeAVX512I16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2521,72 +4135,66 @@ TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $0-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x01, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
 
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
+run5:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 1024(SI), Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
 
-strand9:
-	VBROADCASTSS (R11), Z5
-	VBROADCASTSS 1024(R11), Z6
-	MOVQ         104(CX), R9
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
 
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
+next10:
+	TESTQ R9, R9
+	JNE   some12
 
-near10:
+asked13:
 	CMPB      272(CX), $0x00
-	JNE       kind12
-	VPMOVSXWD (DX), Z7
+	JNE       kind15
+	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
-	VPMOVSXWD 32(DX), Z8
+	VPMOVSXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXWD 64(DX), Z9
+	VPMOVSXWD 64(DX)(R12*2), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXWD 96(DX), Z10
+	VPMOVSXWD 96(DX)(R12*2), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done11
+	JMP       done14
 
-kind12:
-	VPMOVZXWD (DX), Z7
+kind15:
+	VPMOVZXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
-	VPMOVZXWD 32(DX), Z8
+	VPMOVZXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXWD 64(DX), Z9
+	VPMOVZXWD 64(DX)(R12*2), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXWD 96(DX), Z10
+	VPMOVZXWD 96(DX)(R12*2), Z10
 	VCVTDQ2PS Z10, Z10
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done11
+	JMP       done14
 
-done11:
+done14:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2596,29 +4204,22 @@ done11:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind18
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Y7, (BX)
-	VMOVDQU64 Y8, 32(BX)
-	VMOVDQU64 Y9, 64(BX)
-	VMOVDQU64 Y10, 96(BX)
-	JMP       stored17
+	JNE       around19
+	VMOVDQU64 Y7, (BX)(R12*2)
+	VMOVDQU64 Y8, 32(BX)(R12*2)
+	VMOVDQU64 Y9, 64(BX)(R12*2)
+	VMOVDQU64 Y10, 96(BX)(R12*2)
 
-around16:
-	VMOVNTDQ Y7, (BX)
-	VMOVNTDQ Y8, 32(BX)
-	VMOVNTDQ Y9, 64(BX)
-	VMOVNTDQ Y10, 96(BX)
+stored20:
+	JMP done17
 
-stored17:
-	JMP done14
-
-kind15:
+kind18:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2644,75 +4245,425 @@ kind15:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z7, (BX)
-	VMOVDQU64 Z8, 64(BX)
-	JMP       stored20
+	JNE       around22
+	VMOVDQU64 Z7, (BX)(R12*2)
+	VMOVDQU64 Z8, 64(BX)(R12*2)
+
+stored23:
+	JMP done17
+
+done17:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line24:
+	CMPQ  R11, $0x00000020
+	JLT   lines25
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	CMPB      272(CX), $0x00
+	JNE       kind29
+	VPMOVSXWD (DX)(R12*2), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXWD 32(DX)(R12*2), Z8
+	VCVTDQ2PS Z8, Z8
+	JMP       done28
+
+kind29:
+	VPMOVZXWD (DX)(R12*2), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXWD 32(DX)(R12*2), Z8
+	VCVTDQ2PS Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done28
+
+done28:
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind32
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU64 Y7, (BX)(R12*2)
+	VMOVDQU64 Y8, 32(BX)(R12*2)
+
+stored34:
+	JMP done31
+
+kind32:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z2, Z7, K1, Z9
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z10
+	VPADDD    Z2, Z8, K1, Z10
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQU32 Z3, K1, Z9
+	VMOVDQU32 Z3, K2, Z10
+	VMOVDQA64 Z9, Z7
+	VPERMT2W  Z10, Z4, Z7
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU64 Z7, (BX)(R12*2)
+
+stored37:
+	JMP done31
+
+done31:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line24
+
+lines25:
+	CMPB 275(CX), $0x00
+	JNE  tail38
+
+some7:
+some39:
+	TESTQ R11, R11
+	JLE   done40
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some41
+
+asked42:
+	CMPB        272(CX), $0x00
+	JNE         kind44
+	VPMOVSXWD.Z (DX)(R12*2), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done43
+
+done43:
+	VSUBPS    Z6, Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind47
+	VCVTPS2PH $0x00, Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)(R12*2)
+	JMP       done46
+
+kind47:
+	VPTESTMD  Z0, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K2, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 Z3, K2, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)(R12*2)
+	JMP       done46
+
+done46:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  some39
+
+done40:
+	CMPB 275(CX), $0x00
+	JNE  taken49
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
 
 around19:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	VMOVNTDQ Y9, 64(BX)(R12*2)
+	VMOVNTDQ Y10, 96(BX)(R12*2)
+	JMP      stored20
+
+around22:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	VMOVNTDQ Z8, 64(BX)(R12*2)
+	JMP      stored23
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked27
+
+around33:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	JMP      stored34
+
+around36:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored37
+
+tail38:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some41:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked42
+
+taken49:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole6
+
+other2:
+step50:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned52
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x01, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some53
+
+aligned52:
+turn54:
+	CMPQ AX, 104(CX)
+	JLT  turns56
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand57:
+	VBROADCASTSS (R11), Z5
+	VBROADCASTSS 1024(R11), Z6
+	MOVQ         104(CX), R9
+
+block55:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near58
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near58:
+	CMPB      272(CX), $0x00
+	JNE       kind60
+	VPMOVSXWD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVSXWD 32(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVSXWD 64(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVSXWD 96(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	JMP       done59
+
+kind60:
+	VPMOVZXWD (DX), Z7
+	VCVTDQ2PS Z7, Z7
+	VPMOVZXWD 32(DX), Z8
+	VCVTDQ2PS Z8, Z8
+	VPMOVZXWD 64(DX), Z9
+	VCVTDQ2PS Z9, Z9
+	VPMOVZXWD 96(DX), Z10
+	VCVTDQ2PS Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done59
+
+done59:
+	VSUBPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z8, Z8
+	VSUBPS    Z6, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VMULPS    Z5, Z7, Z7
+	VMULPS    Z5, Z8, Z8
+	VMULPS    Z5, Z9, Z9
+	VMULPS    Z5, Z10, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around64
+	VMOVDQU64 Y7, (BX)
+	VMOVDQU64 Y8, 32(BX)
+	VMOVDQU64 Y9, 64(BX)
+	VMOVDQU64 Y10, 96(BX)
+	JMP       stored65
+
+around64:
+	VMOVNTDQ Y7, (BX)
+	VMOVNTDQ Y8, 32(BX)
+	VMOVNTDQ Y9, 64(BX)
+	VMOVNTDQ Y10, 96(BX)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around67
+	VMOVDQU64 Z7, (BX)
+	VMOVDQU64 Z8, 64(BX)
+	JMP       stored68
+
+around67:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored20:
-	JMP done14
+stored68:
+	JMP done62
 
-done14:
+done62:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block55
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand57
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn54
 
-turns8:
-some5:
-some21:
+turns56:
+some53:
+some69:
 	TESTQ      AX, AX
-	JLE        done22
+	JLE        done70
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near23
+	JEQ        near71
 	PREFETCHT1 (DX)(R9*1)
 
-near23:
+near71:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand24:
+strand72:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind26
+	JNE          kind74
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done25
+	JMP          done73
 
-kind26:
+kind74:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done25
+	JMP         done73
 
-done25:
+done73:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind29
+	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done28
+	JMP       done76
 
-kind29:
+kind77:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2721,16 +4672,16 @@ kind29:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done28
+	JMP       done76
 
-done28:
+done76:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand24
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2738,29 +4689,29 @@ done28:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some21
+	JMP  some69
 
-done22:
+done70:
 	TESTQ DI, DI
-	JL    whole31
+	JL    whole79
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned52
 
-whole31:
+whole79:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps51
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step50
 
-steps3:
+steps51:
 	VZEROUPPER
 	RET
 
@@ -2778,34 +4729,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block33:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near83:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded84
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded36:
+loaded84:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded85
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded37:
+loaded85:
 	CMPB      272(CX), $0x00
-	JNE       kind39
+	JNE       kind87
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -2814,9 +4765,9 @@ loaded37:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done38
+	JMP       done86
 
-kind39:
+kind87:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -2829,9 +4780,9 @@ kind39:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done38
+	JMP       done86
 
-done38:
+done86:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2841,29 +4792,29 @@ done38:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind42
+	JNE       kind90
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around91
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored44
+	JMP       stored92
 
-around43:
+around91:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored44:
-	JMP done41
+stored92:
+	JMP done89
 
-kind42:
+kind90:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2889,65 +4840,65 @@ kind42:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around94
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored47
+	JMP       stored95
 
-around46:
+around94:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored47:
-	JMP done41
+stored95:
+	JMP done89
 
-done41:
+done89:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block81
 
-blocks34:
-some48:
+blocks82:
+some96:
 	TESTQ     AX, AX
-	JLE       done49
+	JLE       done97
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded50
+	JEQ       loaded98
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded50:
+loaded98:
 	CMPB      73(CX), $0x00
-	JEQ       loaded51
+	JEQ       loaded99
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded51:
+loaded99:
 	CMPB        272(CX), $0x00
-	JNE         kind53
+	JNE         kind101
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done52
+	JMP         done100
 
-kind53:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done52
+	JMP         done100
 
-done52:
+done100:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind56
+	JNE       kind104
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done55
+	JMP       done103
 
-kind56:
+kind104:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2956,17 +4907,17 @@ kind56:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done55
+	JMP       done103
 
-done55:
+done103:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some48
+	JMP  some96
 
-done49:
+done97:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2984,7 +4935,7 @@ last:
 
 // func dequantizeAVX512I32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -2995,13 +4946,266 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVDQU32     (DX)(R12*4), Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VCVTPS2PD     Y4, Z4
+	VSUBPD        Z4, Z3, Z3
+	VCVTPD2PS     Z3, Y3
+	VINSERTF64X4  $0x01, Y3, Z2, Z2
+	VMOVDQU32     64(DX)(R12*4), Z4
+	VXORPS        Z3, Z3, Z3
+	VCVTDQ2PD     Y4, Z5
+	VCVTPS2PD     Y1, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y3
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTDQ2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VCVTPS2PD     Y5, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y4
+	VINSERTF64X4  $0x01, Y4, Z3, Z3
+	VMOVDQU32     128(DX)(R12*4), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y1, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMOVDQU32     192(DX)(R12*4), Z6
+	VXORPS        Z5, Z5, Z5
+	VCVTDQ2PD     Y6, Z7
+	VCVTPS2PD     Y1, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTDQ2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z1, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y6
+	VINSERTF64X4  $0x01, Y6, Z5, Z5
+	VMULPS        Z0, Z2, Z2
+	VMULPS        Z0, Z3, Z3
+	VMULPS        Z0, Z4, Z4
+	VMULPS        Z0, Z5, Z5
+	CMPB          76(CX), $0x00
+	JNE           around14
+	VMOVDQU64     Z2, (BX)(R12*4)
+	VMOVDQU64     Z3, 64(BX)(R12*4)
+	VMOVDQU64     Z4, 128(BX)(R12*4)
+	VMOVDQU64     Z5, 192(BX)(R12*4)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000010
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVDQU32     (DX)(R12*4), Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VCVTPS2PD     Y4, Z4
+	VSUBPD        Z4, Z3, Z3
+	VCVTPD2PS     Z3, Y3
+	VINSERTF64X4  $0x01, Y3, Z2, Z2
+	VMULPS        Z0, Z2, Z2
+	CMPB          76(CX), $0x00
+	JNE           around20
+	VMOVDQU64     Z2, (BX)(R12*4)
+
+stored21:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VMOVDQU32.Z   (DX)(R12*4), K1, Z3
+	VXORPS        Z2, Z2, Z2
+	VCVTDQ2PD     Y3, Z4
+	VCVTPS2PD     Y1, Z5
+	VSUBPD        Z5, Z4, Z4
+	VCVTPD2PS     Z4, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VCVTDQ2PD     Y3, Z3
+	VEXTRACTF64X4 $0x01, Z1, Y4
+	VCVTPS2PD     Y4, Z4
+	VSUBPD        Z4, Z3, Z3
+	VCVTPD2PS     Z3, Y3
+	VINSERTF64X4  $0x01, Y3, Z2, Z2
+	VMULPS        Z0, Z2, Z2
+	VMOVUPS       Z2, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	VMOVNTDQ Z3, 64(BX)(R12*4)
+	VMOVNTDQ Z4, 128(BX)(R12*4)
+	VMOVNTDQ Z5, 192(BX)(R12*4)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3011,30 +5215,30 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near36:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -3092,52 +5296,52 @@ near10:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around37
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored12
+	JMP           stored38
 
-around11:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS  (R10), Z0
 	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
@@ -3161,7 +5365,7 @@ strand16:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand16
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3169,29 +5373,29 @@ strand16:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some13
+	JMP           some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -3209,34 +5413,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded49:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -3294,44 +5498,44 @@ loaded23:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around24
+	JNE           around50
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored25
+	JMP           stored51
 
-around24:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded55:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -3352,9 +5556,9 @@ loaded29:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some26
+	JMP           some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3372,7 +5576,7 @@ last:
 
 // func dequantizeAVX512I32F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -3383,13 +5587,198 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VCVTDQ2PD (DX)(R12*4), Z2
+	VCVTDQ2PD 32(DX)(R12*4), Z3
+	VCVTDQ2PD 64(DX)(R12*4), Z4
+	VCVTDQ2PD 96(DX)(R12*4), Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)(R12*8)
+	VMOVDQU64 Z3, 64(BX)(R12*8)
+	VMOVDQU64 Z4, 128(BX)(R12*8)
+	VMOVDQU64 Z5, 192(BX)(R12*8)
+
+stored15:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000008
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VCVTDQ2PD (DX)(R12*4), Z2
+	VSUBPD    Z1, Z2, Z2
+	VMULPD    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z2, (BX)(R12*8)
+
+stored21:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VCVTDQ2PD.Z (DX)(R12*4), K1, Z2
+	VSUBPD      Z1, Z2, Z2
+	VMULPD      Z0, Z2, Z2
+	VMOVUPD     Z2, K1, (BX)(R12*8)
+	ADDQ        $0x00000008, R12
+	SUBQ        $0x00000008, R11
+	JMP         some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	VMOVNTDQ Z3, 64(BX)(R12*8)
+	VMOVNTDQ Z4, 128(BX)(R12*8)
+	VMOVNTDQ Z5, 192(BX)(R12*8)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3399,28 +5788,28 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near36:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -3434,52 +5823,52 @@ near10:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -3492,7 +5881,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3500,29 +5889,29 @@ strand16:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -3540,32 +5929,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded49:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -3579,44 +5968,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored51
 
-around24:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded55:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -3626,9 +6015,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some26
+	JMP         some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3646,7 +6035,7 @@ last:
 
 // func dequantizeAVX512I32H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3662,13 +6051,378 @@ TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $0-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 1024(SI), Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVDQU32     (DX)(R12*4), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMOVDQU32     64(DX)(R12*4), Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y6, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z6, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMOVDQU32     128(DX)(R12*4), Z10
+	VXORPS        Z9, Z9, Z9
+	VCVTDQ2PD     Y10, Z11
+	VCVTPS2PD     Y6, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y9
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VCVTDQ2PD     Y10, Z10
+	VEXTRACTF64X4 $0x01, Z6, Y11
+	VCVTPS2PD     Y11, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y10
+	VINSERTF64X4  $0x01, Y10, Z9, Z9
+	VMOVDQU32     192(DX)(R12*4), Z11
+	VXORPS        Z10, Z10, Z10
+	VCVTDQ2PD     Y11, Z12
+	VCVTPS2PD     Y6, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y10
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VCVTDQ2PD     Y11, Z11
+	VEXTRACTF64X4 $0x01, Z6, Y12
+	VCVTPS2PD     Y12, Z12
+	VSUBPD        Z12, Z11, Z11
+	VCVTPD2PS     Z11, Y11
+	VINSERTF64X4  $0x01, Y11, Z10, Z10
+	VMULPS        Z5, Z7, Z7
+	VMULPS        Z5, Z8, Z8
+	VMULPS        Z5, Z9, Z9
+	VMULPS        Z5, Z10, Z10
+	CMPB          273(CX), $0x00
+	JNE           kind15
+	VCVTPS2PH     $0x00, Z7, Y7
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z9, Y9
+	VCVTPS2PH     $0x00, Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around16
+	VMOVDQU64     Y7, (BX)(R12*2)
+	VMOVDQU64     Y8, 32(BX)(R12*2)
+	VMOVDQU64     Y9, 64(BX)(R12*2)
+	VMOVDQU64     Y10, 96(BX)(R12*2)
+
+stored17:
+	JMP done14
+
+kind15:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z4, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Z7, (BX)(R12*2)
+	VMOVDQU64 Z8, 64(BX)(R12*2)
+
+stored20:
+	JMP done14
+
+done14:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line21:
+	CMPQ  R11, $0x00000020
+	JLT   lines22
+	TESTQ R9, R9
+	JNE   some23
+
+asked24:
+	VMOVDQU32     (DX)(R12*4), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMOVDQU32     64(DX)(R12*4), Z9
+	VXORPS        Z8, Z8, Z8
+	VCVTDQ2PD     Y9, Z10
+	VCVTPS2PD     Y6, Z11
+	VSUBPD        Z11, Z10, Z10
+	VCVTPD2PS     Z10, Y8
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VCVTDQ2PD     Y9, Z9
+	VEXTRACTF64X4 $0x01, Z6, Y10
+	VCVTPS2PD     Y10, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y9
+	VINSERTF64X4  $0x01, Y9, Z8, Z8
+	VMULPS        Z5, Z7, Z7
+	VMULPS        Z5, Z8, Z8
+	CMPB          273(CX), $0x00
+	JNE           kind26
+	VCVTPS2PH     $0x00, Z7, Y7
+	VCVTPS2PH     $0x00, Z8, Y8
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Y7, (BX)(R12*2)
+	VMOVDQU64     Y8, 32(BX)(R12*2)
+
+stored28:
+	JMP done25
+
+kind26:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z2, Z7, K1, Z9
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z10
+	VPADDD    Z2, Z8, K1, Z10
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQU32 Z3, K1, Z9
+	VMOVDQU32 Z3, K2, Z10
+	VMOVDQA64 Z9, Z7
+	VPERMT2W  Z10, Z4, Z7
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU64 Z7, (BX)(R12*2)
+
+stored31:
+	JMP done25
+
+done25:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line21
+
+lines22:
+	CMPB 275(CX), $0x00
+	JNE  tail32
+
+some7:
+some33:
+	TESTQ R11, R11
+	JLE   done34
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some35
+
+asked36:
+	VMOVDQU32.Z   (DX)(R12*4), K1, Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMULPS        Z5, Z7, Z7
+	CMPB          273(CX), $0x00
+	JNE           kind38
+	VCVTPS2PH     $0x00, Z7, Y7
+	VMOVDQU16     Y7, K1, (BX)(R12*2)
+	JMP           done37
+
+kind38:
+	VPTESTMD  Z0, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K2, Z8
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 Z3, K2, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	VMOVDQU16 Y7, K1, (BX)(R12*2)
+	JMP       done37
+
+done37:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  some33
+
+done34:
+	CMPB 275(CX), $0x00
+	JNE  taken40
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked13
+
+around16:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	VMOVNTDQ Y9, 64(BX)(R12*2)
+	VMOVNTDQ Y10, 96(BX)(R12*2)
+	JMP      stored17
+
+around19:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	VMOVNTDQ Z8, 64(BX)(R12*2)
+	JMP      stored20
+
+some23:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	PREFETCHT1 64(R13)(R12*4)
+	JMP        asked24
+
+around27:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	JMP      stored28
+
+around30:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored31
+
+tail32:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some35:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked36
+
+taken40:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole6
+
+other2:
+step41:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned43
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3678,30 +6432,30 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some44
 
-aligned4:
-turn6:
+aligned43:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns47
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand48:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block7:
+block46:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near49
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near49:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -3759,29 +6513,29 @@ near10:
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind12
+	JNE           kind51
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around52
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored14
+	JMP           stored53
 
-around13:
+around52:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored14:
-	JMP done11
+stored53:
+	JMP done50
 
-kind12:
+kind51:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -3807,51 +6561,51 @@ kind12:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around55
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored17
+	JMP       stored56
 
-around16:
+around55:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored17:
-	JMP done11
+stored56:
+	JMP done50
 
-done11:
+done50:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn45
 
-turns8:
-some5:
-some18:
+turns47:
+some44:
+some57:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done58
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 
-near20:
+near59:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand21:
+strand60:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -3869,12 +6623,12 @@ strand21:
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind23
+	JNE           kind62
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done22
+	JMP           done61
 
-kind23:
+kind62:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -3883,16 +6637,16 @@ kind23:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done22
+	JMP       done61
 
-done22:
+done61:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand21
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -3900,29 +6654,29 @@ done22:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some18
+	JMP  some57
 
-done19:
+done58:
 	TESTQ DI, DI
-	JL    whole25
+	JL    whole64
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned43
 
-whole25:
+whole64:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step41
 
-steps3:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -3940,34 +6694,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block27:
+block66:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks67
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near29
+	JEQ        near68
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near29:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded69
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded30:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded70
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded31:
+loaded70:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -4025,29 +6779,29 @@ loaded31:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind33
+	JNE           kind72
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around73
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored35
+	JMP           stored74
 
-around34:
+around73:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored35:
-	JMP done32
+stored74:
+	JMP done71
 
-kind33:
+kind72:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4073,43 +6827,43 @@ kind33:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around76
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored38
+	JMP       stored77
 
-around37:
+around76:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored38:
-	JMP done32
+stored77:
+	JMP done71
 
-done32:
+done71:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block66
 
-blocks28:
-some39:
+blocks67:
+some78:
 	TESTQ     AX, AX
-	JLE       done40
+	JLE       done79
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded41
+	JEQ       loaded80
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded41:
+loaded80:
 	CMPB      73(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded81
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded42:
+loaded81:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -4125,12 +6879,12 @@ loaded42:
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
 	CMPB          273(CX), $0x00
-	JNE           kind44
+	JNE           kind83
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done43
+	JMP           done82
 
-kind44:
+kind83:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -4139,17 +6893,17 @@ kind44:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done43
+	JMP       done82
 
-done43:
+done82:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some78
 
-done40:
+done79:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4167,7 +6921,7 @@ last:
 
 // func dequantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -4178,13 +6932,200 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPS   (DX)(R12*4), Z2
+	VMOVUPS   64(DX)(R12*4), Z3
+	VMOVUPS   128(DX)(R12*4), Z4
+	VMOVUPS   192(DX)(R12*4), Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)(R12*4)
+	VMOVDQU64 Z3, 64(BX)(R12*4)
+	VMOVDQU64 Z4, 128(BX)(R12*4)
+	VMOVDQU64 Z5, 192(BX)(R12*4)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000010
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVUPS   (DX)(R12*4), Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z2, (BX)(R12*4)
+
+stored21:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VMOVUPS.Z (DX)(R12*4), K1, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, K1, (BX)(R12*4)
+	ADDQ      $0x00000010, R12
+	SUBQ      $0x00000010, R11
+	JMP       some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	VMOVNTDQ Z3, 64(BX)(R12*4)
+	VMOVNTDQ Z4, 128(BX)(R12*4)
+	VMOVNTDQ Z5, 192(BX)(R12*4)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z2, (BX)(R12*4)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4194,30 +7135,30 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near36:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -4231,52 +7172,52 @@ near10:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -4289,7 +7230,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4297,29 +7238,29 @@ strand16:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -4337,34 +7278,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded49:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -4378,44 +7319,44 @@ loaded23:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored51
 
-around24:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded55:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -4425,9 +7366,9 @@ loaded29:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some26
+	JMP       some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4445,7 +7386,7 @@ last:
 
 // func dequantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -4456,13 +7397,200 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD   (DX)(R12*8), Z2
+	VMOVUPD   64(DX)(R12*8), Z3
+	VMOVUPD   128(DX)(R12*8), Z4
+	VMOVUPD   192(DX)(R12*8), Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z2, (BX)(R12*8)
+	VMOVDQU64 Z3, 64(BX)(R12*8)
+	VMOVDQU64 Z4, 128(BX)(R12*8)
+	VMOVDQU64 Z5, 192(BX)(R12*8)
+
+stored15:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000008
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVUPD   (DX)(R12*8), Z2
+	VSUBPD    Z1, Z2, Z2
+	VMULPD    Z0, Z2, Z2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z2, (BX)(R12*8)
+
+stored21:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VMOVUPD.Z (DX)(R12*8), K1, Z2
+	VSUBPD    Z1, Z2, Z2
+	VMULPD    Z0, Z2, Z2
+	VMOVUPD   Z2, K1, (BX)(R12*8)
+	ADDQ      $0x00000008, R12
+	SUBQ      $0x00000008, R11
+	JMP       some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	VMOVNTDQ Z3, 64(BX)(R12*8)
+	VMOVNTDQ Z4, 128(BX)(R12*8)
+	VMOVNTDQ Z5, 192(BX)(R12*8)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z2, (BX)(R12*8)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4472,30 +7600,30 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near36:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -4509,52 +7637,52 @@ near10:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -4567,7 +7695,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4575,29 +7703,29 @@ strand16:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -4615,34 +7743,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded49:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -4656,44 +7784,44 @@ loaded23:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around50
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored25
+	JMP       stored51
 
-around24:
+around50:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored25:
+stored51:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded29:
+loaded55:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -4703,9 +7831,9 @@ loaded29:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some26
+	JMP       some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4723,7 +7851,7 @@ last:
 
 // func dequantizeAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -4734,13 +7862,210 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VCVTPH2PS (DX)(R12*2), Z2
+	VCVTPH2PS 32(DX)(R12*2), Z3
+	VCVTPH2PS 64(DX)(R12*2), Z4
+	VCVTPH2PS 96(DX)(R12*2), Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Y2, (BX)(R12*2)
+	VMOVDQU64 Y3, 32(BX)(R12*2)
+	VMOVDQU64 Y4, 64(BX)(R12*2)
+	VMOVDQU64 Y5, 96(BX)(R12*2)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000020
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VCVTPH2PS (DX)(R12*2), Z2
+	VCVTPH2PS 32(DX)(R12*2), Z3
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Y2, (BX)(R12*2)
+	VMOVDQU64 Y3, 32(BX)(R12*2)
+
+stored21:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z2
+	VSUBPS      Z1, Z2, Z2
+	VMULPS      Z0, Z2, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (BX)(R12*2)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Y2, (BX)(R12*2)
+	VMOVNTDQ Y3, 32(BX)(R12*2)
+	VMOVNTDQ Y4, 64(BX)(R12*2)
+	VMOVNTDQ Y5, 96(BX)(R12*2)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Y2, (BX)(R12*2)
+	VMOVNTDQ Y3, 32(BX)(R12*2)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z2
+	VMOVNTDQ  Z2, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4750,28 +8075,28 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near36:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -4789,52 +8114,52 @@ near10:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored12:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -4848,7 +8173,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4856,29 +8181,29 @@ strand16:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -4896,32 +8221,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded23:
+loaded49:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -4939,44 +8264,44 @@ loaded23:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around50
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored25
+	JMP       stored51
 
-around24:
+around50:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored25:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded29:
+loaded55:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -4987,9 +8312,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5007,7 +8332,7 @@ last:
 
 // func dequantizeAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -5025,13 +8350,244 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z6
+	VBROADCASTSS 1024(SI), Z7
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVDQU32 (DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z0, Z9, Z9
+	VMOVDQU32 64(DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	VSUBPS    Z7, Z8, Z8
+	VSUBPS    Z7, Z9, Z9
+	VSUBPS    Z7, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VMULPS    Z6, Z10, Z10
+	VMULPS    Z6, Z11, Z11
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z12
+	VPADDD    Z3, Z8, K1, Z12
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VPTESTMD  Z1, Z11, K1
+	VPADDD    Z2, Z11, Z15
+	VPADDD    Z3, Z11, K1, Z15
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VCMPPS    $0x03, Z10, Z10, K3
+	VCMPPS    $0x03, Z11, Z11, K4
+	VMOVDQU32 Z4, K1, Z12
+	VMOVDQU32 Z4, K2, Z13
+	VMOVDQU32 Z4, K3, Z14
+	VMOVDQU32 Z4, K4, Z15
+	VMOVDQA64 Z12, Z8
+	VPERMT2W  Z13, Z5, Z8
+	VMOVDQA64 Z14, Z9
+	VPERMT2W  Z15, Z5, Z9
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z8, (BX)(R12*2)
+	VMOVDQU64 Z9, 64(BX)(R12*2)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000020
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVDQU32 (DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z8
+	VPANDD    Z0, Z9, Z9
+	VSUBPS    Z7, Z8, Z8
+	VSUBPS    Z7, Z9, Z9
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z10
+	VPADDD    Z3, Z8, K1, Z10
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z11
+	VPADDD    Z3, Z9, K1, Z11
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 Z4, K1, Z10
+	VMOVDQU32 Z4, K2, Z11
+	VMOVDQA64 Z10, Z8
+	VPERMT2W  Z11, Z5, Z8
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z8, (BX)(R12*2)
+
+stored21:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VSUBPS      Z7, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VPTESTMD    Z1, Z8, K2
+	VPADDD      Z2, Z8, Z9
+	VPADDD      Z3, Z8, K2, Z9
+	VCMPPS      $0x03, Z8, Z8, K2
+	VMOVDQU32   Z4, K2, Z9
+	VPSRLD      $0x10, Z9, Z8
+	VPMOVDW     Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)(R12*2)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z8, (BX)(R12*2)
+	VMOVNTDQ Z9, 64(BX)(R12*2)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z8, (BX)(R12*2)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z8
+	VMOVNTDQ  Z8, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5041,28 +8597,28 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near36:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -5102,48 +8658,48 @@ near10:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored12:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -5164,7 +8720,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5172,29 +8728,29 @@ strand16:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ DI, DI
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -5212,32 +8768,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded49
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded23:
+loaded49:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5279,40 +8835,40 @@ loaded23:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around50
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored25
+	JMP       stored51
 
-around24:
+around50:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored25:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some26:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done27
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded28
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded28:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded29:
+loaded55:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -5330,9 +8886,9 @@ loaded29:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some26
+	JMP         some52
 
-done27:
+done53:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -20,48 +20,55 @@ TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -70,11 +77,11 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	CMPB      272(CX), $0x01
-	JNE       kind13
+	JNE       kind11
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -87,11 +94,11 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done9
 
-kind13:
+kind11:
 	CMPB        272(CX), $0x02
-	JNE         kind14
+	JNE         kind12
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -128,9 +135,9 @@ kind13:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done11
+	JMP         done9
 
-kind14:
+kind12:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -147,9 +154,9 @@ kind14:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -171,25 +178,481 @@ done11:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around14
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored17
+	JMP       stored15
 
-around16:
+around14:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored17:
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind17
+	VPMOVSXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done16
+
+kind17:
+	CMPB        272(CX), $0x01
+	JNE         kind18
+	VPMOVZXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done16
+
+kind18:
+	CMPB        272(CX), $0x02
+	JNE         kind19
+	VPMOVSXBW.Z (BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done16
+
+kind19:
+	VPMOVZXBW.Z (BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done16
+
+done16:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly21
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU64 Z10, (SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Z10, (SI)
+
+stored24:
+	JMP stored22
+
+partly21:
+	VMOVUPS Z10, K1, (SI)
+
+stored22:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind26
+	VPMOVSXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done25
+
+kind26:
+	CMPB        272(CX), $0x01
+	JNE         kind27
+	VPMOVZXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done25
+
+kind27:
+	CMPB        272(CX), $0x02
+	JNE         kind28
+	VPMOVSXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done25
+
+kind28:
+	VPMOVZXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done25
+
+done25:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly30
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored33
+
+around32:
+	VMOVNTDQ Z10, 64(SI)
+
+stored33:
+	JMP stored31
+
+partly30:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored31:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   128(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind35
+	VPMOVSXBD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done34
+
+kind35:
+	CMPB        272(CX), $0x01
+	JNE         kind36
+	VPMOVZXBD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done34
+
+kind36:
+	CMPB        272(CX), $0x02
+	JNE         kind37
+	VPMOVSXBW.Z 32(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done34
+
+kind37:
+	VPMOVZXBW.Z 32(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done34
+
+done34:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly39
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Z10, 128(SI)
+
+stored42:
+	JMP stored40
+
+partly39:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored40:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   192(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind44
+	VPMOVSXBD.Z 48(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done43
+
+kind44:
+	CMPB        272(CX), $0x01
+	JNE         kind45
+	VPMOVZXBD.Z 48(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done43
+
+kind45:
+	CMPB        272(CX), $0x02
+	JNE         kind46
+	VPMOVSXBW.Z 48(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done43
+
+kind46:
+	VPMOVZXBW.Z 48(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done43
+
+done43:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly48
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored51
+
+around50:
+	VMOVNTDQ Z0, 192(SI)
+
+stored51:
+	JMP stored49
+
+partly48:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored49:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step52:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn56:
+	CMPQ AX, 104(CX)
+	JLT  turns58
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand59:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block57:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near60
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near60:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	CMPB      272(CX), $0x00
+	JNE       kind62
+	VPMOVSXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	JMP       done61
+
+kind62:
+	CMPB      272(CX), $0x01
+	JNE       kind63
+	VPMOVZXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done61
+
+kind63:
+	CMPB        272(CX), $0x02
+	JNE         kind64
+	VPMOVSXBW   (BX), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS   Y14, Z14
+	VMULPS.BCST all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW   16(BX), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS   Y15, Z15
+	VMULPS.BCST all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW   32(BX), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VPMOVSXBW   48(BX), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS   Y17, Z17
+	VMULPS.BCST all32_43800000<>+0(SB), Z17, Z17
+	VMOVAPS     Z14, Z14
+	VMOVAPS     Z15, Z15
+	VMOVAPS     Z16, Z16
+	VMOVAPS     Z17, Z17
+	JMP         done61
+
+kind64:
+	VPMOVZXBW (BX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 16(BX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 32(BX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VPMOVZXBW 48(BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done61
+
+done61:
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored67:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block57
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -203,51 +666,51 @@ stored17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand59
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn56
 
-turns8:
-some18:
+turns58:
+some68:
 	TESTQ      AX, AX
-	JLE        done19
+	JLE        done69
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near70
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near20:
+near70:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand21:
+strand71:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind23
+	JNE          kind73
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done22
+	JMP          done72
 
-kind23:
+kind73:
 	CMPB        272(CX), $0x01
-	JNE         kind24
+	JNE         kind74
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done72
 
-kind24:
+kind74:
 	CMPB        272(CX), $0x02
-	JNE         kind25
+	JNE         kind75
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
 	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
@@ -257,16 +720,16 @@ kind24:
 	VCVTPH2PS   Y3, Z3
 	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done72
 
-kind25:
+kind75:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done22
+	JMP         done72
 
-done22:
+done72:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -285,7 +748,7 @@ done22:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand21
+	JNE       strand71
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -298,11 +761,11 @@ done22:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some68
 
-done19:
+done69:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -313,9 +776,9 @@ done19:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step52
 
-steps3:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -329,9 +792,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide28
+	JNE          wide78
 	CMPQ         AX, $0x00000040
-	JLT          rest27
+	JLT          rest77
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -341,41 +804,41 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block29:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks30
+	JLT        blocks80
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near31
+	JEQ        near81
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near31:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded82
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded32:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded83
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded33:
+loaded83:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind35
+	JNE       kind85
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXBD 16(BX), Z21
@@ -384,11 +847,11 @@ loaded33:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done34
+	JMP       done84
 
-kind35:
+kind85:
 	CMPB      272(CX), $0x01
-	JNE       kind36
+	JNE       kind86
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXBD 16(BX), Z21
@@ -401,11 +864,11 @@ kind35:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done34
+	JMP       done84
 
-kind36:
+kind86:
 	CMPB        272(CX), $0x02
-	JNE         kind37
+	JNE         kind87
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
@@ -442,9 +905,9 @@ kind36:
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
 	VMOVAPS     Z23, Z23
-	JMP         done34
+	JMP         done84
 
-kind37:
+kind87:
 	VPMOVZXBW (BX), Y20
 	VPSLLW    $0x08, Y20, Y20
 	VCVTPH2PS Y20, Z20
@@ -461,9 +924,9 @@ kind37:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done34
+	JMP       done84
 
-done34:
+done84:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -485,29 +948,29 @@ done34:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around89
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored40
+	JMP       stored90
 
-around39:
+around89:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored40:
+stored90:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block29
+	JMP  block79
 
-blocks30:
+blocks80:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -516,44 +979,44 @@ blocks30:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest27
+	JMP     rest77
 
-wide28:
-block41:
+wide78:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks92
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near43
+	JEQ        near93
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near43:
+near93:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded94
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded44:
+loaded94:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded95
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded45:
+loaded95:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind47
+	JNE       kind97
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
@@ -562,11 +1025,11 @@ loaded45:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done46
+	JMP       done96
 
-kind47:
+kind97:
 	CMPB      272(CX), $0x01
-	JNE       kind48
+	JNE       kind98
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
@@ -579,11 +1042,11 @@ kind47:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done46
+	JMP       done96
 
-kind48:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind49
+	JNE         kind99
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -620,9 +1083,9 @@ kind48:
 	VMOVAPS     Z13, Z13
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
-	JMP         done46
+	JMP         done96
 
-kind49:
+kind99:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -639,9 +1102,9 @@ kind49:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done46
+	JMP       done96
 
-done46:
+done96:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -679,70 +1142,70 @@ done46:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around101
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored52
+	JMP       stored102
 
-around51:
+around101:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored52:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay103
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay53:
+stay103:
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block91
 
-blocks42:
-rest27:
-some54:
+blocks92:
+rest77:
+some104:
 	TESTQ     AX, AX
-	JLE       done55
+	JLE       done105
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded56:
+loaded106:
 	CMPB      73(CX), $0x00
-	JEQ       loaded57
+	JEQ       loaded107
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded57:
+loaded107:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind59
+	JNE         kind109
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done58
+	JMP         done108
 
-kind59:
+kind109:
 	CMPB        272(CX), $0x01
-	JNE         kind60
+	JNE         kind110
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done108
 
-kind60:
+kind110:
 	CMPB        272(CX), $0x02
-	JNE         kind61
+	JNE         kind111
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -752,16 +1215,16 @@ kind60:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done108
 
-kind61:
+kind111:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done58
+	JMP         done108
 
-done58:
+done108:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -780,9 +1243,9 @@ done58:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some54
+	JMP       some104
 
-done55:
+done105:
 	VZEROUPPER
 	RET
 
@@ -842,49 +1305,56 @@ TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -893,9 +1363,9 @@ near10:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -908,9 +1378,9 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -932,25 +1402,328 @@ done11:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around12
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored15
+	JMP       stored13
 
-around14:
+around12:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored15:
+stored13:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind15
+	VPMOVSXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done14
+
+kind15:
+	VPMOVZXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done14
+
+done14:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly17
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Z10, (SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Z10, (SI)
+
+stored20:
+	JMP stored18
+
+partly17:
+	VMOVUPS Z10, K1, (SI)
+
+stored18:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind22
+	VPMOVSXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done21
+
+kind22:
+	VPMOVZXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done21
+
+done21:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly24
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Z10, 64(SI)
+
+stored27:
+	JMP stored25
+
+partly24:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored25:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   128(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind29
+	VPMOVSXWD.Z 64(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done28
+
+kind29:
+	VPMOVZXWD.Z 64(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done28
+
+done28:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly31
+	CMPB      76(CX), $0x00
+	JNE       around33
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored34
+
+around33:
+	VMOVNTDQ Z10, 128(SI)
+
+stored34:
+	JMP stored32
+
+partly31:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored32:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   192(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind36
+	VPMOVSXWD.Z 96(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z 96(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done35
+
+done35:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly38
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored41
+
+around40:
+	VMOVNTDQ Z0, 192(SI)
+
+stored41:
+	JMP stored39
+
+partly38:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored39:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step42:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn46:
+	CMPQ AX, 104(CX)
+	JLT  turns48
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand49:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block47:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near50
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near50:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	CMPB      272(CX), $0x00
+	JNE       kind52
+	VPMOVSXWD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXWD 32(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXWD 64(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXWD 96(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	JMP       done51
+
+kind52:
+	VPMOVZXWD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXWD 64(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXWD 96(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	JMP       done51
+
+done51:
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored55:
 	ADDQ    $+256, DX
 	ADDQ    $+128, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block47
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -964,47 +1737,47 @@ stored15:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand49
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn46
 
-turns8:
-some16:
+turns48:
+some56:
 	TESTQ      AX, AX
-	JLE        done17
+	JLE        done57
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near58
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near18:
+near58:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand19:
+strand59:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind21
+	JNE          kind61
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done20
+	JMP          done60
 
-kind21:
+kind61:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done20
+	JMP         done60
 
-done20:
+done60:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -1023,7 +1796,7 @@ done20:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand19
+	JNE       strand59
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -1036,11 +1809,11 @@ done20:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some16
+	JMP       some56
 
-done17:
+done57:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps43
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1051,9 +1824,9 @@ done17:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step42
 
-steps3:
+steps43:
 	VZEROUPPER
 	RET
 
@@ -1067,9 +1840,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide24
+	JNE          wide64
 	CMPQ         AX, $0x00000040
-	JLT          rest23
+	JLT          rest63
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1079,12 +1852,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block25:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks26
+	JLT        blocks66
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near27
+	JEQ        near67
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1092,29 +1865,29 @@ block25:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near27:
+near67:
 	CMPB    72(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded68
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded28:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded69
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded29:
+loaded69:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind71
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXWD 32(BX), Z21
@@ -1123,9 +1896,9 @@ loaded29:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done30
+	JMP       done70
 
-kind31:
+kind71:
 	VPMOVZXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXWD 32(BX), Z21
@@ -1138,9 +1911,9 @@ kind31:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done30
+	JMP       done70
 
-done30:
+done70:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1162,29 +1935,29 @@ done30:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around73
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored34
+	JMP       stored74
 
-around33:
+around73:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored34:
+stored74:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block25
+	JMP  block65
 
-blocks26:
+blocks66:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1193,15 +1966,15 @@ blocks26:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest23
+	JMP     rest63
 
-wide24:
-block35:
+wide64:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks36
+	JLT        blocks76
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near37
+	JEQ        near77
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1209,29 +1982,29 @@ block35:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near37:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded38
+	JEQ     loaded78
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded38:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded39
+	JEQ     loaded79
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded39:
+loaded79:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind41
+	JNE       kind81
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
@@ -1240,9 +2013,9 @@ loaded39:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done40
+	JMP       done80
 
-kind41:
+kind81:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
@@ -1255,9 +2028,9 @@ kind41:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done40
+	JMP       done80
 
-done40:
+done80:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1295,66 +2068,66 @@ done40:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around83
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored44
+	JMP       stored84
 
-around43:
+around83:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored44:
+stored84:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay45
+	JEQ  stay85
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay45:
+stay85:
 	SUBQ $0x00000040, AX
-	JMP  block35
+	JMP  block75
 
-blocks36:
-rest23:
-some46:
+blocks76:
+rest63:
+some86:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done87
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded88
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded48:
+loaded88:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded89
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded49:
+loaded89:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind51
+	JNE         kind91
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done50
+	JMP         done90
 
-kind51:
+kind91:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done50
+	JMP         done90
 
-done50:
+done90:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -1373,9 +2146,9 @@ done50:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some46
+	JMP       some86
 
-done47:
+done87:
 	VZEROUPPER
 	RET
 
@@ -1395,45 +2168,52 @@ TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ          R8, $0x00000040
+	JLT           rest5
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -1507,25 +2287,346 @@ near10:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around9
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored12
+	JMP           stored10
 
-around11:
+around9:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
+stored10:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     (DX), K1, Z10
+	VMOVDQU32.Z   (BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z2, K1, Z2
+	VADDPS        Z10, Z6, K1, Z6
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly11
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z10, (SI)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z10, (SI)
+
+stored14:
+	JMP stored12
+
+partly11:
+	VMOVUPS Z10, K1, (SI)
+
 stored12:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     64(DX), K1, Z10
+	VMOVDQU32.Z   64(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z3, K1, Z3
+	VADDPS        Z10, Z7, K1, Z7
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly15
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z10, 64(SI)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z10, 64(SI)
+
+stored18:
+	JMP stored16
+
+partly15:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored16:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     128(DX), K1, Z10
+	VMOVDQU32.Z   128(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z4, K1, Z4
+	VADDPS        Z10, Z8, K1, Z8
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly19
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z10, 128(SI)
+	JMP           stored22
+
+around21:
+	VMOVNTDQ Z10, 128(SI)
+
+stored22:
+	JMP stored20
+
+partly19:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored20:
+	SUBQ          $0x10, R8
+	TESTQ         R8, R8
+	JLE           done6
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     192(DX), K1, Z10
+	VMOVDQU32.Z   192(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z12, Z12
+	VCVTPD2PS     Z12, Y1
+	VINSERTF64X4  $0x01, Y1, Z11, Z11
+	VMULPS        Z11, Z10, Z1
+	VADDPS        Z1, Z5, K1, Z5
+	VADDPS        Z10, Z9, K1, Z9
+	VMULPS        Z0, Z10, Z0
+	CMPQ          R8, $0x10
+	JLT           partly23
+	CMPB          76(CX), $0x00
+	JNE           around25
+	VMOVDQU64     Z0, 192(SI)
+	JMP           stored26
+
+around25:
+	VMOVNTDQ Z0, 192(SI)
+
+stored26:
+	JMP stored24
+
+partly23:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored24:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step27:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn31:
+	CMPQ AX, 104(CX)
+	JLT  turns33
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand34:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block32:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near35
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near35:
+	VMOVUPS       (DX), Z10
+	VMOVUPS       64(DX), Z11
+	VMOVUPS       128(DX), Z12
+	VMOVUPS       192(DX), Z13
+	VMOVDQU32     (BX), Z15
+	VXORPS        Z14, Z14, Z14
+	VCVTDQ2PD     Y15, Z16
+	VCVTPS2PD     Y1, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y14
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VCVTDQ2PD     Y15, Z15
+	VEXTRACTF64X4 $0x01, Z1, Y16
+	VCVTPS2PD     Y16, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y15
+	VINSERTF64X4  $0x01, Y15, Z14, Z14
+	VMOVDQU32     64(BX), Z16
+	VXORPS        Z15, Z15, Z15
+	VCVTDQ2PD     Y16, Z17
+	VCVTPS2PD     Y1, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y15
+	VEXTRACTF64X4 $0x01, Z16, Y16
+	VCVTDQ2PD     Y16, Z16
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VCVTPS2PD     Y17, Z17
+	VSUBPD        Z17, Z16, Z16
+	VCVTPD2PS     Z16, Y16
+	VINSERTF64X4  $0x01, Y16, Z15, Z15
+	VMOVDQU32     128(BX), Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y1, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z1, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMOVDQU32     192(BX), Z18
+	VXORPS        Z17, Z17, Z17
+	VCVTDQ2PD     Y18, Z19
+	VCVTPS2PD     Y1, Z20
+	VSUBPD        Z20, Z19, Z19
+	VCVTPD2PS     Z19, Y17
+	VEXTRACTF64X4 $0x01, Z18, Y18
+	VCVTDQ2PD     Y18, Z18
+	VEXTRACTF64X4 $0x01, Z1, Y19
+	VCVTPS2PD     Y19, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y18
+	VINSERTF64X4  $0x01, Y18, Z17, Z17
+	VMULPS        Z14, Z10, Z14
+	VMULPS        Z15, Z11, Z15
+	VMULPS        Z16, Z12, Z16
+	VMULPS        Z17, Z13, Z17
+	VADDPS        Z14, Z2, Z2
+	VADDPS        Z15, Z3, Z3
+	VADDPS        Z16, Z4, Z4
+	VADDPS        Z17, Z5, Z5
+	VADDPS        Z10, Z6, Z6
+	VADDPS        Z11, Z7, Z7
+	VADDPS        Z12, Z8, Z8
+	VADDPS        Z13, Z9, Z9
+	VMULPS        Z0, Z10, Z10
+	VMULPS        Z0, Z11, Z11
+	VMULPS        Z0, Z12, Z12
+	VMULPS        Z0, Z13, Z13
+	CMPB          76(CX), $0x00
+	JNE           around36
+	VMOVDQU64     Z10, (SI)
+	VMOVDQU64     Z11, 64(SI)
+	VMOVDQU64     Z12, 128(SI)
+	VMOVDQU64     Z13, 192(SI)
+	JMP           stored37
+
+around36:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored37:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block32
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -1539,31 +2640,31 @@ stored12:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand34
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn31
 
-turns8:
-some13:
+turns33:
+some38:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done39
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near15:
+near40:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand16:
+strand41:
 	VBROADCASTSS  (R12), Z0
 	VBROADCASTSS  1024(R12), Z1
 	VMOVUPS.Z     (DX), K1, Z2
@@ -1597,7 +2698,7 @@ strand16:
 	ADDQ          200(CX), SI
 	ADDQ          $0x00000004, R12
 	DECQ          R8
-	JNE           strand16
+	JNE           strand41
 	SUBQ          144(CX), DX
 	SUBQ          176(CX), BX
 	SUBQ          208(CX), SI
@@ -1610,11 +2711,11 @@ strand16:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some13
+	JMP           some38
 
-done14:
+done39:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1625,9 +2726,9 @@ done14:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step27
 
-steps3:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -1641,9 +2742,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide18
+	JNE          wide43
 	CMPQ         AX, $0x00000040
-	JLT          rest17
+	JLT          rest42
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1653,12 +2754,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block19:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks45
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1668,23 +2769,23 @@ block19:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near21:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded47
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded48
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded48:
 	VMOVUPS       (DX), Z16
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -1758,29 +2859,29 @@ loaded23:
 	VMULPS        Z2, Z18, Z18
 	VMULPS        Z3, Z19, Z19
 	CMPB          76(CX), $0x00
-	JNE           around24
+	JNE           around49
 	VMOVDQU64     Z16, (SI)
 	VMOVDQU64     Z17, 64(SI)
 	VMOVDQU64     Z18, 128(SI)
 	VMOVDQU64     Z19, 192(SI)
-	JMP           stored25
+	JMP           stored50
 
-around24:
+around49:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored25:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block44
 
-blocks20:
+blocks45:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1789,15 +2890,15 @@ blocks20:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest17
+	JMP     rest42
 
-wide18:
-block26:
+wide43:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1807,23 +2908,23 @@ block26:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded30:
+loaded55:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -1913,52 +3014,52 @@ loaded30:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around56
 	VMOVDQU64     Z8, (SI)
 	VMOVDQU64     Z9, 64(SI)
 	VMOVDQU64     Z10, 128(SI)
 	VMOVDQU64     Z11, 192(SI)
-	JMP           stored32
+	JMP           stored57
 
-around31:
+around56:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored32:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay58
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay58:
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
-rest17:
-some34:
+blocks52:
+rest42:
+some59:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done60
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded61
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded62
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded62:
 	VMOVUPS.Z     (DX), K1, Z1
 	VMOVDQU32.Z   (BX), K1, Z3
 	VXORPS        Z2, Z2, Z2
@@ -1990,9 +3091,9 @@ loaded37:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some34
+	JMP           some59
 
-done35:
+done60:
 	VZEROUPPER
 	RET
 
@@ -3466,49 +4567,54 @@ TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -3521,11 +4627,11 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	CMPB      272(CX), $0x00
-	JNE       kind15
+	JNE       kind13
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -3534,11 +4640,11 @@ done11:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done14
+	JMP       done12
 
-kind15:
+kind13:
 	CMPB      272(CX), $0x01
-	JNE       kind16
+	JNE       kind14
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -3551,11 +4657,11 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done12
 
-kind16:
+kind14:
 	CMPB        272(CX), $0x02
-	JNE         kind17
+	JNE         kind15
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -3592,9 +4698,9 @@ kind16:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done14
+	JMP         done12
 
-kind17:
+kind15:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -3611,9 +4717,9 @@ kind17:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done12
 
-done14:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -3635,29 +4741,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind20
+	JNE       kind18
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around19
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored22:
-	JMP done19
+stored20:
+	JMP done17
 
-kind20:
+kind18:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -3683,24 +4789,657 @@ kind20:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around22
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored25
+	JMP       stored23
 
-around24:
+around22:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored25:
-	JMP done19
+stored23:
+	JMP done17
 
-done19:
+done17:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind25
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done24
+
+kind25:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done24
+
+done24:
+	CMPB        272(CX), $0x00
+	JNE         kind28
+	VPMOVSXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done27
+
+kind28:
+	CMPB        272(CX), $0x01
+	JNE         kind29
+	VPMOVZXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done27
+
+kind29:
+	CMPB        272(CX), $0x02
+	JNE         kind30
+	VPMOVSXBW.Z (BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done27
+
+kind30:
+	VPMOVZXBW.Z (BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done27
+
+done27:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly34
+	VMOVDQU64 Y15, (SI)
+	JMP       stored35
+
+partly34:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored35:
+	JMP done32
+
+kind33:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly37
+	VMOVDQU64 Y15, (SI)
+	JMP       stored38
+
+partly37:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored38:
+	JMP done32
+
+done32:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind40
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done39
+
+kind40:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done39
+
+done39:
+	CMPB        272(CX), $0x00
+	JNE         kind43
+	VPMOVSXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done42
+
+kind43:
+	CMPB        272(CX), $0x01
+	JNE         kind44
+	VPMOVZXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done42
+
+kind44:
+	CMPB        272(CX), $0x02
+	JNE         kind45
+	VPMOVSXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done42
+
+kind45:
+	VPMOVZXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done42
+
+done42:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored50
+
+partly49:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored53
+
+partly52:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored53:
+	JMP done47
+
+done47:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind55
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done54
+
+kind55:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done54
+
+done54:
+	CMPB        272(CX), $0x00
+	JNE         kind58
+	VPMOVSXBD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done57
+
+kind58:
+	CMPB        272(CX), $0x01
+	JNE         kind59
+	VPMOVZXBD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done57
+
+kind59:
+	CMPB        272(CX), $0x02
+	JNE         kind60
+	VPMOVSXBW.Z 32(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done57
+
+kind60:
+	VPMOVZXBW.Z 32(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done57
+
+done57:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly64
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored65
+
+partly64:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly67
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored68
+
+partly67:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored68:
+	JMP done62
+
+done62:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done69
+
+done69:
+	CMPB        272(CX), $0x00
+	JNE         kind73
+	VPMOVSXBD.Z 48(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done72
+
+kind73:
+	CMPB        272(CX), $0x01
+	JNE         kind74
+	VPMOVZXBD.Z 48(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done72
+
+kind74:
+	CMPB        272(CX), $0x02
+	JNE         kind75
+	VPMOVSXBW.Z 48(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done72
+
+kind75:
+	VPMOVZXBW.Z 48(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done72
+
+done72:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly79
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored80
+
+partly79:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored80:
+	JMP done77
+
+kind78:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly82
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored83
+
+partly82:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored83:
+	JMP done77
+
+done77:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step84:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn88:
+	CMPQ AX, 104(CX)
+	JLT  turns90
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand91:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block89:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near92
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near92:
+	CMPB      273(CX), $0x00
+	JNE       kind94
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done93
+
+kind94:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done93
+
+done93:
+	CMPB      272(CX), $0x00
+	JNE       kind97
+	VPMOVSXBD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXBD 16(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVSXBD 32(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVSXBD 48(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	JMP       done96
+
+kind97:
+	CMPB      272(CX), $0x01
+	JNE       kind98
+	VPMOVZXBD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXBD 16(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVZXBD 32(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVZXBD 48(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done96
+
+kind98:
+	CMPB        272(CX), $0x02
+	JNE         kind99
+	VPMOVSXBW   (BX), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y20, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y19, Y19
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y19
+	VCVTPH2PS   Y19, Z19
+	VMULPS.BCST all32_43800000<>+0(SB), Z19, Z19
+	VPMOVSXBW   16(BX), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y21, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y20, Y20
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y20
+	VCVTPH2PS   Y20, Z20
+	VMULPS.BCST all32_43800000<>+0(SB), Z20, Z20
+	VPMOVSXBW   32(BX), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      all32_3f803f80<>+0(SB), Y21, Y22
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y22, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y21, Y21
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y21
+	VCVTPH2PS   Y21, Z21
+	VMULPS.BCST all32_43800000<>+0(SB), Z21, Z21
+	VPMOVSXBW   48(BX), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      all32_3f803f80<>+0(SB), Y22, Y23
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y23, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y22, Y22
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y22
+	VCVTPH2PS   Y22, Z22
+	VMULPS.BCST all32_43800000<>+0(SB), Z22, Z22
+	VMOVAPS     Z19, Z19
+	VMOVAPS     Z20, Z20
+	VMOVAPS     Z21, Z21
+	VMOVAPS     Z22, Z22
+	JMP         done96
+
+kind99:
+	VPMOVZXBW (BX), Y19
+	VPSLLW    $0x08, Y19, Y19
+	VCVTPH2PS Y19, Z19
+	VPMOVZXBW 16(BX), Y20
+	VPSLLW    $0x08, Y20, Y20
+	VCVTPH2PS Y20, Z20
+	VPMOVZXBW 32(BX), Y21
+	VPSLLW    $0x08, Y21, Y21
+	VCVTPH2PS Y21, Z21
+	VPMOVZXBW 48(BX), Y22
+	VPSLLW    $0x08, Y22, Y22
+	VCVTPH2PS Y22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done96
+
+done96:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind102
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around103
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored104
+
+around103:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored104:
+	JMP done101
+
+kind102:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around106
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored107
+
+around106:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored107:
+	JMP done101
+
+done101:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block89
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -3714,62 +5453,62 @@ done19:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand91
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn88
 
-turns8:
-some26:
+turns90:
+some108:
 	TESTQ      AX, AX
-	JLE        done27
+	JLE        done109
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near110
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near28:
+near110:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand29:
+strand111:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind31
+	JNE          kind113
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done30
+	JMP          done112
 
-kind31:
+kind113:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done30
+	JMP         done112
 
-done30:
+done112:
 	CMPB        272(CX), $0x00
-	JNE         kind34
+	JNE         kind116
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done33
+	JMP         done115
 
-kind34:
+kind116:
 	CMPB        272(CX), $0x01
-	JNE         kind35
+	JNE         kind117
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done115
 
-kind35:
+kind117:
 	CMPB        272(CX), $0x02
-	JNE         kind36
+	JNE         kind118
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -3779,16 +5518,16 @@ kind35:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done115
 
-kind36:
+kind118:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done33
+	JMP         done115
 
-done33:
+done115:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -3799,12 +5538,12 @@ done33:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind121
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done38
+	JMP       done120
 
-kind39:
+kind121:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -3813,9 +5552,9 @@ kind39:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done38
+	JMP       done120
 
-done38:
+done120:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3824,7 +5563,7 @@ done38:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand29
+	JNE  strand111
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3837,11 +5576,11 @@ done38:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some26
+	JMP  some108
 
-done27:
+done109:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps85
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3852,9 +5591,9 @@ done27:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step84
 
-steps3:
+steps85:
 	VZEROUPPER
 	RET
 
@@ -3868,9 +5607,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide42
+	JNE          wide124
 	CMPQ         AX, $0x00000040
-	JLT          rest41
+	JLT          rest123
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -3880,42 +5619,42 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block43:
+block125:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks126
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near45
+	JEQ        near127
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near45:
+near127:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded128
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded46:
+loaded128:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded129
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded47:
+loaded129:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind131
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done48
+	JMP       done130
 
-kind49:
+kind131:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -3928,11 +5667,11 @@ kind49:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done48
+	JMP       done130
 
-done48:
+done130:
 	CMPB      272(CX), $0x00
-	JNE       kind52
+	JNE       kind134
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXBD 16(BX), Z26
@@ -3941,11 +5680,11 @@ done48:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done51
+	JMP       done133
 
-kind52:
+kind134:
 	CMPB      272(CX), $0x01
-	JNE       kind53
+	JNE       kind135
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXBD 16(BX), Z26
@@ -3958,11 +5697,11 @@ kind52:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done51
+	JMP       done133
 
-kind53:
+kind135:
 	CMPB        272(CX), $0x02
-	JNE         kind54
+	JNE         kind136
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
 	VPANDD      all32_3f803f80<>+0(SB), Y25, Y26
@@ -3999,9 +5738,9 @@ kind53:
 	VMOVAPS     Z26, Z26
 	VMOVAPS     Z27, Z27
 	VMOVAPS     Z28, Z28
-	JMP         done51
+	JMP         done133
 
-kind54:
+kind136:
 	VPMOVZXBW (BX), Y25
 	VPSLLW    $0x08, Y25, Y25
 	VCVTPH2PS Y25, Z25
@@ -4018,9 +5757,9 @@ kind54:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done51
+	JMP       done133
 
-done51:
+done133:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -4042,29 +5781,29 @@ done51:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind139
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around140
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored59
+	JMP       stored141
 
-around58:
+around140:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored59:
-	JMP done56
+stored141:
+	JMP done138
 
-kind57:
+kind139:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -4090,28 +5829,28 @@ kind57:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around143
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored62
+	JMP       stored144
 
-around61:
+around143:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored62:
-	JMP done56
+stored144:
+	JMP done138
 
-done56:
+done138:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block125
 
-blocks44:
+blocks126:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -4120,45 +5859,45 @@ blocks44:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest41
+	JMP     rest123
 
-wide42:
-block63:
+wide124:
+block145:
 	CMPQ       AX, $0x00000040
-	JLT        blocks64
+	JLT        blocks146
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near65
+	JEQ        near147
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near65:
+near147:
 	CMPB    72(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded148
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded66:
+loaded148:
 	CMPB    73(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded149
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded67:
+loaded149:
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind151
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done68
+	JMP       done150
 
-kind69:
+kind151:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4171,11 +5910,11 @@ kind69:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done68
+	JMP       done150
 
-done68:
+done150:
 	CMPB      272(CX), $0x00
-	JNE       kind72
+	JNE       kind154
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
@@ -4184,11 +5923,11 @@ done68:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done71
+	JMP       done153
 
-kind72:
+kind154:
 	CMPB      272(CX), $0x01
-	JNE       kind73
+	JNE       kind155
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
@@ -4201,11 +5940,11 @@ kind72:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done71
+	JMP       done153
 
-kind73:
+kind155:
 	CMPB        272(CX), $0x02
-	JNE         kind74
+	JNE         kind156
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -4242,9 +5981,9 @@ kind73:
 	VMOVAPS     Z18, Z18
 	VMOVAPS     Z19, Z19
 	VMOVAPS     Z20, Z20
-	JMP         done71
+	JMP         done153
 
-kind74:
+kind156:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -4261,9 +6000,9 @@ kind74:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done71
+	JMP       done153
 
-done71:
+done153:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -4301,29 +6040,29 @@ done71:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind159
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around78
+	JNE       around160
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored79
+	JMP       stored161
 
-around78:
+around160:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored79:
-	JMP done76
+stored161:
+	JMP done158
 
-kind77:
+kind159:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4349,80 +6088,80 @@ kind77:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around81
+	JNE       around163
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored82
+	JMP       stored164
 
-around81:
+around163:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored82:
-	JMP done76
+stored164:
+	JMP done158
 
-done76:
+done158:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay83
+	JEQ  stay165
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay83:
+stay165:
 	SUBQ $0x00000040, AX
-	JMP  block63
+	JMP  block145
 
-blocks64:
-rest41:
-some84:
+blocks146:
+rest123:
+some166:
 	TESTQ     AX, AX
-	JLE       done85
+	JLE       done167
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded86
+	JEQ       loaded168
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded86:
+loaded168:
 	CMPB      73(CX), $0x00
-	JEQ       loaded87
+	JEQ       loaded169
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded87:
+loaded169:
 	CMPB        273(CX), $0x00
-	JNE         kind89
+	JNE         kind171
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done88
+	JMP         done170
 
-kind89:
+kind171:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done88
+	JMP         done170
 
-done88:
+done170:
 	CMPB        272(CX), $0x00
-	JNE         kind92
+	JNE         kind174
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done91
+	JMP         done173
 
-kind92:
+kind174:
 	CMPB        272(CX), $0x01
-	JNE         kind93
+	JNE         kind175
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done173
 
-kind93:
+kind175:
 	CMPB        272(CX), $0x02
-	JNE         kind94
+	JNE         kind176
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
@@ -4432,16 +6171,16 @@ kind93:
 	VCVTPH2PS   Y6, Z6
 	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done173
 
-kind94:
+kind176:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done91
+	JMP         done173
 
-done91:
+done173:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -4452,12 +6191,12 @@ done91:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind97
+	JNE       kind179
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done96
+	JMP       done178
 
-kind97:
+kind179:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -4466,9 +6205,9 @@ kind97:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done96
+	JMP       done178
 
-done96:
+done178:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -4477,9 +6216,9 @@ done96:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some84
+	JMP  some166
 
-done85:
+done167:
 	VZEROUPPER
 	RET
 
@@ -4578,50 +6317,55 @@ TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4634,11 +6378,11 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	CMPB      272(CX), $0x00
-	JNE       kind15
+	JNE       kind13
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -4647,9 +6391,9 @@ done11:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done14
+	JMP       done12
 
-kind15:
+kind13:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -4662,9 +6406,9 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done12
 
-done14:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -4686,29 +6430,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind16
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around17
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored20:
-	JMP done17
+stored18:
+	JMP done15
 
-kind18:
+kind16:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -4734,24 +6478,504 @@ kind18:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around20
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored23
+	JMP       stored21
 
-around22:
+around20:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored23:
-	JMP done17
+stored21:
+	JMP done15
 
-done17:
+done15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind23
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done22
+
+kind23:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done22
+
+done22:
+	CMPB        272(CX), $0x00
+	JNE         kind26
+	VPMOVSXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done25
+
+kind26:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done25
+
+done25:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly30
+	VMOVDQU64 Y15, (SI)
+	JMP       stored31
+
+partly30:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored31:
+	JMP done28
+
+kind29:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly33
+	VMOVDQU64 Y15, (SI)
+	JMP       stored34
+
+partly33:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored34:
+	JMP done28
+
+done28:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind36
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done35
+
+done35:
+	CMPB        272(CX), $0x00
+	JNE         kind39
+	VPMOVSXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done38
+
+kind39:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done38
+
+done38:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly43
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored44
+
+partly43:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored44:
+	JMP done41
+
+kind42:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly46
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored47
+
+partly46:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored47:
+	JMP done41
+
+done41:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind49
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done48
+
+kind49:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done48
+
+done48:
+	CMPB        272(CX), $0x00
+	JNE         kind52
+	VPMOVSXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done51
+
+kind52:
+	VPMOVZXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done51
+
+done51:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind55
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly56
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored57
+
+partly56:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored57:
+	JMP done54
+
+kind55:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly59
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored60
+
+partly59:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored60:
+	JMP done54
+
+done54:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind62
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done61
+
+kind62:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done61
+
+done61:
+	CMPB        272(CX), $0x00
+	JNE         kind65
+	VPMOVSXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done64
+
+kind65:
+	VPMOVZXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done64
+
+done64:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind68
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly69
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored70
+
+partly69:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored70:
+	JMP done67
+
+kind68:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly72
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored73
+
+partly72:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored73:
+	JMP done67
+
+done67:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step74:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn78:
+	CMPQ AX, 104(CX)
+	JLT  turns80
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand81:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block79:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near82
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near82:
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done83
+
+kind84:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done83
+
+done83:
+	CMPB      272(CX), $0x00
+	JNE       kind87
+	VPMOVSXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVSXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVSXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	JMP       done86
+
+kind87:
+	VPMOVZXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVZXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVZXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done86
+
+done86:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind90
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around91
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored92
+
+around91:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored92:
+	JMP done89
+
+kind90:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around94
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored95
+
+around94:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored95:
+	JMP done89
+
+done89:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block79
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -4765,58 +6989,58 @@ done17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand81
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn78
 
-turns8:
-some24:
+turns80:
+some96:
 	TESTQ      AX, AX
-	JLE        done25
+	JLE        done97
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near26:
+near98:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand27:
+strand99:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind29
+	JNE          kind101
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done28
+	JMP          done100
 
-kind29:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done28
+	JMP         done100
 
-done28:
+done100:
 	CMPB        272(CX), $0x00
-	JNE         kind32
+	JNE         kind104
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done31
+	JMP         done103
 
-kind32:
+kind104:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done31
+	JMP         done103
 
-done31:
+done103:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -4827,12 +7051,12 @@ done31:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind107
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done106
 
-kind35:
+kind107:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4841,9 +7065,9 @@ kind35:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done106
 
-done34:
+done106:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4852,7 +7076,7 @@ done34:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand99
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4865,11 +7089,11 @@ done34:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some96
 
-done25:
+done97:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps75
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4880,9 +7104,9 @@ done25:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step74
 
-steps3:
+steps75:
 	VZEROUPPER
 	RET
 
@@ -4896,9 +7120,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide38
+	JNE          wide110
 	CMPQ         AX, $0x00000040
-	JLT          rest37
+	JLT          rest109
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -4908,43 +7132,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block39:
+block111:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks112
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near113
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near113:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded114
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded42:
+loaded114:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded115
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded43:
+loaded115:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind117
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done44
+	JMP       done116
 
-kind45:
+kind117:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -4957,11 +7181,11 @@ kind45:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done44
+	JMP       done116
 
-done44:
+done116:
 	CMPB      272(CX), $0x00
-	JNE       kind48
+	JNE       kind120
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXWD 32(BX), Z26
@@ -4970,9 +7194,9 @@ done44:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXWD 96(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done47
+	JMP       done119
 
-kind48:
+kind120:
 	VPMOVZXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -4985,9 +7209,9 @@ kind48:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done47
+	JMP       done119
 
-done47:
+done119:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -5009,29 +7233,29 @@ done47:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind51
+	JNE       kind123
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around124
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored53
+	JMP       stored125
 
-around52:
+around124:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored53:
-	JMP done50
+stored125:
+	JMP done122
 
-kind51:
+kind123:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5057,28 +7281,28 @@ kind51:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around127
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored56
+	JMP       stored128
 
-around55:
+around127:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored56:
-	JMP done50
+stored128:
+	JMP done122
 
-done50:
+done122:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block111
 
-blocks40:
+blocks112:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5087,46 +7311,46 @@ blocks40:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest37
+	JMP     rest109
 
-wide38:
-block57:
+wide110:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks130
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near59
+	JEQ        near131
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near59:
+near131:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded132
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded60:
+loaded132:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded133
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded61:
+loaded133:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind135
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done62
+	JMP       done134
 
-kind63:
+kind135:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5139,11 +7363,11 @@ kind63:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done62
+	JMP       done134
 
-done62:
+done134:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind138
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXWD 32(BX), Z18
@@ -5152,9 +7376,9 @@ done62:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 96(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done65
+	JMP       done137
 
-kind66:
+kind138:
 	VPMOVZXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -5167,9 +7391,9 @@ kind66:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done65
+	JMP       done137
 
-done65:
+done137:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -5207,29 +7431,29 @@ done65:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind141
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around142
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored71
+	JMP       stored143
 
-around70:
+around142:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored71:
-	JMP done68
+stored143:
+	JMP done140
 
-kind69:
+kind141:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -5255,76 +7479,76 @@ kind69:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around145
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored74
+	JMP       stored146
 
-around73:
+around145:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored74:
-	JMP done68
+stored146:
+	JMP done140
 
-done68:
+done140:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay75
+	JEQ  stay147
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay75:
+stay147:
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block129
 
-blocks58:
-rest37:
-some76:
+blocks130:
+rest109:
+some148:
 	TESTQ     AX, AX
-	JLE       done77
+	JLE       done149
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded78
+	JEQ       loaded150
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded78:
+loaded150:
 	CMPB      73(CX), $0x00
-	JEQ       loaded79
+	JEQ       loaded151
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded79:
+loaded151:
 	CMPB        273(CX), $0x00
-	JNE         kind81
+	JNE         kind153
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done80
+	JMP         done152
 
-kind81:
+kind153:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done80
+	JMP         done152
 
-done80:
+done152:
 	CMPB        272(CX), $0x00
-	JNE         kind84
+	JNE         kind156
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done83
+	JMP         done155
 
-kind84:
+kind156:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done83
+	JMP         done155
 
-done83:
+done155:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -5335,12 +7559,12 @@ done83:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind159
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done158
 
-kind87:
+kind159:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -5349,9 +7573,9 @@ kind87:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done158
 
-done86:
+done158:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -5360,9 +7584,9 @@ done86:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some76
+	JMP  some148
 
-done77:
+done149:
 	VZEROUPPER
 	RET
 
@@ -5387,52 +7611,57 @@ TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5445,9 +7674,9 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -5517,29 +7746,29 @@ done11:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind15
+	JNE           kind13
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around14
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored17
+	JMP           stored15
 
-around16:
+around14:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored17:
-	JMP done14
+stored15:
+	JMP done12
 
-kind15:
+kind13:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -5565,24 +7794,522 @@ kind15:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around17
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored20:
-	JMP done14
+stored18:
+	JMP done12
 
-done14:
+done12:
+	ADDQ $+128, DX
+	ADDQ $+256, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind20
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done19
+
+kind20:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done19
+
+done19:
+	VMOVDQU32.Z   (BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z7, K1, Z7
+	VADDPS        Z15, Z11, K1, Z11
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind23
+	VCVTPS2PH     $0x00, Z15, Y15
+	CMPQ          R8, $0x10
+	JLT           partly24
+	VMOVDQU64     Y15, (SI)
+	JMP           stored25
+
+partly24:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored25:
+	JMP done22
+
+kind23:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly27
+	VMOVDQU64 Y15, (SI)
+	JMP       stored28
+
+partly27:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored28:
+	JMP done22
+
+done22:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind30
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done29
+
+kind30:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done29
+
+done29:
+	VMOVDQU32.Z   64(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z8, K1, Z8
+	VADDPS        Z15, Z12, K1, Z12
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind33
+	VCVTPS2PH     $0x00, Z15, Y15
+	CMPQ          R8, $0x10
+	JLT           partly34
+	VMOVDQU64     Y15, 32(SI)
+	JMP           stored35
+
+partly34:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored35:
+	JMP done32
+
+kind33:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly37
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored38
+
+partly37:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored38:
+	JMP done32
+
+done32:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind40
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done39
+
+kind40:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done39
+
+done39:
+	VMOVDQU32.Z   128(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z9, K1, Z9
+	VADDPS        Z15, Z13, K1, Z13
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind43
+	VCVTPS2PH     $0x00, Z15, Y15
+	CMPQ          R8, $0x10
+	JLT           partly44
+	VMOVDQU64     Y15, 64(SI)
+	JMP           stored45
+
+partly44:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored45:
+	JMP done42
+
+kind43:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly47
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored48
+
+partly47:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored48:
+	JMP done42
+
+done42:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind50
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done49
+
+kind50:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done49
+
+done49:
+	VMOVDQU32.Z   192(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z17, Z17
+	VCVTPD2PS     Z17, Y6
+	VINSERTF64X4  $0x01, Y6, Z16, Z16
+	VMULPS        Z16, Z15, Z6
+	VADDPS        Z6, Z10, K1, Z10
+	VADDPS        Z15, Z14, K1, Z14
+	VMULPS        Z5, Z15, Z5
+	CMPB          273(CX), $0x00
+	JNE           kind53
+	VCVTPS2PH     $0x00, Z5, Y5
+	CMPQ          R8, $0x10
+	JLT           partly54
+	VMOVDQU64     Y5, 96(SI)
+	JMP           stored55
+
+partly54:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored55:
+	JMP done52
+
+kind53:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly57
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored58
+
+partly57:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored58:
+	JMP done52
+
+done52:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step59:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn63:
+	CMPQ AX, 104(CX)
+	JLT  turns65
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand66:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block64:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near67
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near67:
+	CMPB      273(CX), $0x00
+	JNE       kind69
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done68
+
+kind69:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done68
+
+done68:
+	VMOVDQU32     (BX), Z20
+	VXORPS        Z19, Z19, Z19
+	VCVTDQ2PD     Y20, Z21
+	VCVTPS2PD     Y6, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y19
+	VEXTRACTF64X4 $0x01, Z20, Y20
+	VCVTDQ2PD     Y20, Z20
+	VEXTRACTF64X4 $0x01, Z6, Y21
+	VCVTPS2PD     Y21, Z21
+	VSUBPD        Z21, Z20, Z20
+	VCVTPD2PS     Z20, Y20
+	VINSERTF64X4  $0x01, Y20, Z19, Z19
+	VMOVDQU32     64(BX), Z21
+	VXORPS        Z20, Z20, Z20
+	VCVTDQ2PD     Y21, Z22
+	VCVTPS2PD     Y6, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y20
+	VEXTRACTF64X4 $0x01, Z21, Y21
+	VCVTDQ2PD     Y21, Z21
+	VEXTRACTF64X4 $0x01, Z6, Y22
+	VCVTPS2PD     Y22, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y21
+	VINSERTF64X4  $0x01, Y21, Z20, Z20
+	VMOVDQU32     128(BX), Z22
+	VXORPS        Z21, Z21, Z21
+	VCVTDQ2PD     Y22, Z23
+	VCVTPS2PD     Y6, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y21
+	VEXTRACTF64X4 $0x01, Z22, Y22
+	VCVTDQ2PD     Y22, Z22
+	VEXTRACTF64X4 $0x01, Z6, Y23
+	VCVTPS2PD     Y23, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y22
+	VINSERTF64X4  $0x01, Y22, Z21, Z21
+	VMOVDQU32     192(BX), Z23
+	VXORPS        Z22, Z22, Z22
+	VCVTDQ2PD     Y23, Z24
+	VCVTPS2PD     Y6, Z25
+	VSUBPD        Z25, Z24, Z24
+	VCVTPD2PS     Z24, Y22
+	VEXTRACTF64X4 $0x01, Z23, Y23
+	VCVTDQ2PD     Y23, Z23
+	VEXTRACTF64X4 $0x01, Z6, Y24
+	VCVTPS2PD     Y24, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y23
+	VINSERTF64X4  $0x01, Y23, Z22, Z22
+	VMULPS        Z19, Z15, Z19
+	VMULPS        Z20, Z16, Z20
+	VMULPS        Z21, Z17, Z21
+	VMULPS        Z22, Z18, Z22
+	VADDPS        Z19, Z7, Z7
+	VADDPS        Z20, Z8, Z8
+	VADDPS        Z21, Z9, Z9
+	VADDPS        Z22, Z10, Z10
+	VADDPS        Z15, Z11, Z11
+	VADDPS        Z16, Z12, Z12
+	VADDPS        Z17, Z13, Z13
+	VADDPS        Z18, Z14, Z14
+	VMULPS        Z5, Z15, Z15
+	VMULPS        Z5, Z16, Z16
+	VMULPS        Z5, Z17, Z17
+	VMULPS        Z5, Z18, Z18
+	CMPB          273(CX), $0x00
+	JNE           kind72
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z18, Y18
+	CMPB          76(CX), $0x00
+	JNE           around73
+	VMOVDQU64     Y15, (SI)
+	VMOVDQU64     Y16, 32(SI)
+	VMOVDQU64     Y17, 64(SI)
+	VMOVDQU64     Y18, 96(SI)
+	JMP           stored74
+
+around73:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored74:
+	JMP done71
+
+kind72:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around76
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored77:
+	JMP done71
+
+done71:
 	ADDQ    $+128, DX
 	ADDQ    $+256, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block64
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -5596,45 +8323,45 @@ done14:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand66
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn63
 
-turns8:
-some21:
+turns65:
+some78:
 	TESTQ      AX, AX
-	JLE        done22
+	JLE        done79
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near23
+	JEQ        near80
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near23:
+near80:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand24:
+strand81:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind26
+	JNE          kind83
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done25
+	JMP          done82
 
-kind26:
+kind83:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done25
+	JMP         done82
 
-done25:
+done82:
 	VMOVDQU32.Z   (BX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5657,12 +8384,12 @@ done25:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind29
+	JNE           kind86
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
-	JMP           done28
+	JMP           done85
 
-kind29:
+kind86:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5671,9 +8398,9 @@ kind29:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done28
+	JMP       done85
 
-done28:
+done85:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5682,7 +8409,7 @@ done28:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand24
+	JNE  strand81
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5695,11 +8422,11 @@ done28:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some21
+	JMP  some78
 
-done22:
+done79:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -5710,9 +8437,9 @@ done22:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -5726,9 +8453,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide32
+	JNE          wide89
 	CMPQ         AX, $0x00000040
-	JLT          rest31
+	JLT          rest88
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -5738,12 +8465,12 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block33:
+block90:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks91
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near35
+	JEQ        near92
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -5751,32 +8478,32 @@ block33:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near35:
+near92:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded93
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded36:
+loaded93:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded94
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded37:
+loaded94:
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind96
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done38
+	JMP       done95
 
-kind39:
+kind96:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -5789,9 +8516,9 @@ kind39:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done38
+	JMP       done95
 
-done38:
+done95:
 	VMOVDQU32     (BX), Z26
 	VXORPS        Z25, Z25, Z25
 	VCVTDQ2PD     Y26, Z27
@@ -5861,29 +8588,29 @@ done38:
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
 	CMPB          273(CX), $0x00
-	JNE           kind42
+	JNE           kind99
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z23, Y23
 	VCVTPS2PH     $0x00, Z24, Y24
 	CMPB          76(CX), $0x00
-	JNE           around43
+	JNE           around100
 	VMOVDQU64     Y21, (SI)
 	VMOVDQU64     Y22, 32(SI)
 	VMOVDQU64     Y23, 64(SI)
 	VMOVDQU64     Y24, 96(SI)
-	JMP           stored44
+	JMP           stored101
 
-around43:
+around100:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored44:
-	JMP done41
+stored101:
+	JMP done98
 
-kind42:
+kind99:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5909,28 +8636,28 @@ kind42:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around103
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored47
+	JMP       stored104
 
-around46:
+around103:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored47:
-	JMP done41
+stored104:
+	JMP done98
 
-done41:
+done98:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block90
 
-blocks34:
+blocks91:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5939,15 +8666,15 @@ blocks34:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest31
+	JMP     rest88
 
-wide32:
-block48:
+wide89:
+block105:
 	CMPQ       AX, $0x00000040
-	JLT        blocks49
+	JLT        blocks106
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near50
+	JEQ        near107
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -5955,32 +8682,32 @@ block48:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near50:
+near107:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded108
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded51:
+loaded108:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded109
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded52:
+loaded109:
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind111
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done53
+	JMP       done110
 
-kind54:
+kind111:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5993,9 +8720,9 @@ kind54:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done53
+	JMP       done110
 
-done53:
+done110:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -6081,29 +8808,29 @@ done53:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind57
+	JNE           kind114
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around58
+	JNE           around115
 	VMOVDQU64     Y13, (SI)
 	VMOVDQU64     Y14, 32(SI)
 	VMOVDQU64     Y15, 64(SI)
 	VMOVDQU64     Y16, 96(SI)
-	JMP           stored59
+	JMP           stored116
 
-around58:
+around115:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored59:
-	JMP done56
+stored116:
+	JMP done113
 
-kind57:
+kind114:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6129,63 +8856,63 @@ kind57:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around118
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored62
+	JMP       stored119
 
-around61:
+around118:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored62:
-	JMP done56
+stored119:
+	JMP done113
 
-done56:
+done113:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay63
+	JEQ  stay120
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay63:
+stay120:
 	SUBQ $0x00000040, AX
-	JMP  block48
+	JMP  block105
 
-blocks49:
-rest31:
-some64:
+blocks106:
+rest88:
+some121:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done122
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded123
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded66:
+loaded123:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded124
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded67:
+loaded124:
 	CMPB        273(CX), $0x00
-	JNE         kind69
+	JNE         kind126
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done68
+	JMP         done125
 
-kind69:
+kind126:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done68
+	JMP         done125
 
-done68:
+done125:
 	VMOVDQU32.Z   (BX), K1, Z7
 	VXORPS        Z6, Z6, Z6
 	VCVTDQ2PD     Y7, Z8
@@ -6208,12 +8935,12 @@ done68:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind129
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
-	JMP           done71
+	JMP           done128
 
-kind72:
+kind129:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -6222,9 +8949,9 @@ kind72:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done71
+	JMP       done128
 
-done71:
+done128:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -6233,9 +8960,9 @@ done71:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some64
+	JMP  some121
 
-done65:
+done122:
 	VZEROUPPER
 	RET
 
@@ -6255,45 +8982,52 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
+	CMPB  277(CX), $0x00
+	JEQ   other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS 1024(R13), Z1
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z2
-	VMOVUPS      64(R9), Z3
-	VMOVUPS      128(R9), Z4
-	VMOVUPS      192(R9), Z5
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VMOVUPS      128(R10), Z8
-	VMOVUPS      192(R10), Z9
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -6323,25 +9057,258 @@ near10:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around9
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored12
+	JMP       stored10
 
-around11:
+around9:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
+stored10:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (DX), K1, Z10
+	VMOVUPS.Z (BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly11
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU64 Z10, (SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Z10, (SI)
+
+stored14:
+	JMP stored12
+
+partly11:
+	VMOVUPS Z10, K1, (SI)
+
 stored12:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(DX), K1, Z10
+	VMOVUPS.Z 64(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly15
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Z10, 64(SI)
+
+stored18:
+	JMP stored16
+
+partly15:
+	VMOVUPS Z10, K1, 64(SI)
+
+stored16:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 128(DX), K1, Z10
+	VMOVUPS.Z 128(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z4, K1, Z4
+	VADDPS    Z10, Z8, K1, Z8
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly19
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU64 Z10, 128(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Z10, 128(SI)
+
+stored22:
+	JMP stored20
+
+partly19:
+	VMOVUPS Z10, K1, 128(SI)
+
+stored20:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 192(DX), K1, Z10
+	VMOVUPS.Z 192(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z5, K1, Z5
+	VADDPS    Z10, Z9, K1, Z9
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly23
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU64 Z0, 192(SI)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Z0, 192(SI)
+
+stored26:
+	JMP stored24
+
+partly23:
+	VMOVUPS Z0, K1, 192(SI)
+
+stored24:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step27:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn31:
+	CMPQ AX, 104(CX)
+	JLT  turns33
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand34:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 1024(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block32:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near35
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near35:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   (BX), Z14
+	VMOVUPS   64(BX), Z15
+	VMOVUPS   128(BX), Z16
+	VMOVUPS   192(BX), Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored37:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block32
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -6355,31 +9322,31 @@ stored12:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand34
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn31
 
-turns8:
-some13:
+turns33:
+some38:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done39
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near40
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near15:
+near40:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand16:
+strand41:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -6402,7 +9369,7 @@ strand16:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand16
+	JNE          strand41
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -6415,11 +9382,11 @@ strand16:
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000040, R10
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some38
 
-done14:
+done39:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps28
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -6430,9 +9397,9 @@ done14:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step27
 
-steps3:
+steps28:
 	VZEROUPPER
 	RET
 
@@ -6446,9 +9413,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide18
+	JNE          wide43
 	CMPQ         AX, $0x00000040
-	JLT          rest17
+	JLT          rest42
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -6458,12 +9425,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block19:
+block44:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks45
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near21
+	JEQ        near46
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6473,23 +9440,23 @@ block19:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near21:
+near46:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded47
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded47:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded48
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded48:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -6519,29 +9486,29 @@ loaded23:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around49
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored25
+	JMP       stored50
 
-around24:
+around49:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored25:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block44
 
-blocks20:
+blocks45:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -6550,15 +9517,15 @@ blocks20:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest17
+	JMP     rest42
 
-wide18:
-block26:
+wide43:
+block51:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks52
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near28
+	JEQ        near53
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6568,23 +9535,23 @@ block26:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near28:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded54
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded29:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded55
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded30:
+loaded55:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -6630,52 +9597,52 @@ loaded30:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around56
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored32
+	JMP       stored57
 
-around31:
+around56:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored32:
+stored57:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay58
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay58:
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block51
 
-blocks27:
-rest17:
-some34:
+blocks52:
+rest42:
+some59:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done60
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded61
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded62
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded37:
+loaded62:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -6696,9 +9663,9 @@ loaded37:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some34
+	JMP       some59
 
-done35:
+done60:
 	VZEROUPPER
 	RET
 
@@ -7106,50 +10073,55 @@ TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	MOVQ         AX, R8
 
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
 
-strand9:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near10:
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind10
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done11
+	JMP       done9
 
-kind12:
+kind10:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7162,18 +10134,18 @@ kind12:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done11
+	JMP       done9
 
-done11:
+done9:
 	CMPB      273(CX), $0x00
-	JNE       kind15
+	JNE       kind13
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done14
+	JMP       done12
 
-kind15:
+kind13:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -7186,9 +10158,9 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done14
+	JMP       done12
 
-done14:
+done12:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -7210,29 +10182,29 @@ done14:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind16
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around17
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored20:
-	JMP done17
+stored18:
+	JMP done15
 
-kind18:
+kind16:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7258,24 +10230,496 @@ kind18:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around20
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored23
+	JMP       stored21
 
-around22:
+around20:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored23:
-	JMP done17
+stored21:
+	JMP done15
 
-done17:
+done15:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind23
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done22
+
+kind23:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done22
+
+done22:
+	CMPB        273(CX), $0x00
+	JNE         kind26
+	VCVTPH2PS.Z (BX), K1, Z16
+	JMP         done25
+
+kind26:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done25
+
+done25:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind29
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly30
+	VMOVDQU64 Y15, (SI)
+	JMP       stored31
+
+partly30:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored31:
+	JMP done28
+
+kind29:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly33
+	VMOVDQU64 Y15, (SI)
+	JMP       stored34
+
+partly33:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored34:
+	JMP done28
+
+done28:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind36
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done35
+
+kind36:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done35
+
+done35:
+	CMPB        273(CX), $0x00
+	JNE         kind39
+	VCVTPH2PS.Z 32(BX), K1, Z16
+	JMP         done38
+
+kind39:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done38
+
+done38:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly43
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored44
+
+partly43:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored44:
+	JMP done41
+
+kind42:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly46
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored47
+
+partly46:
+	VMOVDQU16 Y15, K1, 32(SI)
+
+stored47:
+	JMP done41
+
+done41:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind49
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done48
+
+kind49:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done48
+
+done48:
+	CMPB        273(CX), $0x00
+	JNE         kind52
+	VCVTPH2PS.Z 64(BX), K1, Z16
+	JMP         done51
+
+kind52:
+	VPMOVZXWD.Z 64(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done51
+
+done51:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind55
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly56
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored57
+
+partly56:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored57:
+	JMP done54
+
+kind55:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly59
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored60
+
+partly59:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored60:
+	JMP done54
+
+done54:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind62
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done61
+
+kind62:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done61
+
+done61:
+	CMPB        273(CX), $0x00
+	JNE         kind65
+	VCVTPH2PS.Z 96(BX), K1, Z16
+	JMP         done64
+
+kind65:
+	VPMOVZXWD.Z 96(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done64
+
+done64:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind68
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly69
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored70
+
+partly69:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored70:
+	JMP done67
+
+kind68:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly72
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored73
+
+partly72:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored73:
+	JMP done67
+
+done67:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step74:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn78:
+	CMPQ AX, 104(CX)
+	JLT  turns80
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand81:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block79:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near82
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near82:
+	CMPB      273(CX), $0x00
+	JNE       kind84
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done83
+
+kind84:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done83
+
+done83:
+	CMPB      273(CX), $0x00
+	JNE       kind87
+	VCVTPH2PS (BX), Z19
+	VCVTPH2PS 32(BX), Z20
+	VCVTPH2PS 64(BX), Z21
+	VCVTPH2PS 96(BX), Z22
+	JMP       done86
+
+kind87:
+	VPMOVZXWD (BX), Z19
+	VPSLLD    $0x10, Z19, Z19
+	VPMOVZXWD 32(BX), Z20
+	VPSLLD    $0x10, Z20, Z20
+	VPMOVZXWD 64(BX), Z21
+	VPSLLD    $0x10, Z21, Z21
+	VPMOVZXWD 96(BX), Z22
+	VPSLLD    $0x10, Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done86
+
+done86:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind90
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around91
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored92
+
+around91:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored92:
+	JMP done89
+
+kind90:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around94
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored95
+
+around94:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored95:
+	JMP done89
+
+done89:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block79
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -7289,57 +10733,57 @@ done17:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand81
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn78
 
-turns8:
-some24:
+turns80:
+some96:
 	TESTQ      AX, AX
-	JLE        done25
+	JLE        done97
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near26
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near26:
+near98:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand27:
+strand99:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind29
+	JNE          kind101
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done28
+	JMP          done100
 
-kind29:
+kind101:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done28
+	JMP         done100
 
-done28:
+done100:
 	CMPB        273(CX), $0x00
-	JNE         kind32
+	JNE         kind104
 	VCVTPH2PS.Z (BX), K1, Z8
-	JMP         done31
+	JMP         done103
 
-kind32:
+kind104:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done31
+	JMP         done103
 
-done31:
+done103:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -7350,12 +10794,12 @@ done31:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind107
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done106
 
-kind35:
+kind107:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -7364,9 +10808,9 @@ kind35:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done106
 
-done34:
+done106:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -7375,7 +10819,7 @@ done34:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand27
+	JNE  strand99
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -7388,11 +10832,11 @@ done34:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some96
 
-done25:
+done97:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps75
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -7403,9 +10847,9 @@ done25:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step74
 
-steps3:
+steps75:
 	VZEROUPPER
 	RET
 
@@ -7419,9 +10863,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide38
+	JNE          wide110
 	CMPQ         AX, $0x00000040
-	JLT          rest37
+	JLT          rest109
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -7431,43 +10875,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block39:
+block111:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks112
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near41
+	JEQ        near113
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near41:
+near113:
 	CMPB    72(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded114
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded42:
+loaded114:
 	CMPB    73(CX), $0x00
-	JEQ     loaded43
+	JEQ     loaded115
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded43:
+loaded115:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind117
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done44
+	JMP       done116
 
-kind45:
+kind117:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -7480,18 +10924,18 @@ kind45:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done44
+	JMP       done116
 
-done44:
+done116:
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind120
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
 	VCVTPH2PS 64(BX), Z27
 	VCVTPH2PS 96(BX), Z28
-	JMP       done47
+	JMP       done119
 
-kind48:
+kind120:
 	VPMOVZXWD (BX), Z25
 	VPSLLD    $0x10, Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -7504,9 +10948,9 @@ kind48:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done47
+	JMP       done119
 
-done47:
+done119:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -7528,29 +10972,29 @@ done47:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind51
+	JNE       kind123
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around52
+	JNE       around124
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored53
+	JMP       stored125
 
-around52:
+around124:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored53:
-	JMP done50
+stored125:
+	JMP done122
 
-kind51:
+kind123:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -7576,28 +11020,28 @@ kind51:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around127
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored56
+	JMP       stored128
 
-around55:
+around127:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored56:
-	JMP done50
+stored128:
+	JMP done122
 
-done50:
+done122:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block111
 
-blocks40:
+blocks112:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -7606,46 +11050,46 @@ blocks40:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest37
+	JMP     rest109
 
-wide38:
-block57:
+wide110:
+block129:
 	CMPQ       AX, $0x00000040
-	JLT        blocks58
+	JLT        blocks130
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near59
+	JEQ        near131
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near59:
+near131:
 	CMPB    72(CX), $0x00
-	JEQ     loaded60
+	JEQ     loaded132
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded60:
+loaded132:
 	CMPB    73(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded133
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded61:
+loaded133:
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind135
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done62
+	JMP       done134
 
-kind63:
+kind135:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -7658,18 +11102,18 @@ kind63:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done62
+	JMP       done134
 
-done62:
+done134:
 	CMPB      273(CX), $0x00
-	JNE       kind66
+	JNE       kind138
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
 	VCVTPH2PS 64(BX), Z19
 	VCVTPH2PS 96(BX), Z20
-	JMP       done65
+	JMP       done137
 
-kind66:
+kind138:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -7682,9 +11126,9 @@ kind66:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done65
+	JMP       done137
 
-done65:
+done137:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -7722,29 +11166,29 @@ done65:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind141
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around70
+	JNE       around142
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored71
+	JMP       stored143
 
-around70:
+around142:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored71:
-	JMP done68
+stored143:
+	JMP done140
 
-kind69:
+kind141:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -7770,75 +11214,75 @@ kind69:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around145
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored74
+	JMP       stored146
 
-around73:
+around145:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored74:
-	JMP done68
+stored146:
+	JMP done140
 
-done68:
+done140:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay75
+	JEQ  stay147
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay75:
+stay147:
 	SUBQ $0x00000040, AX
-	JMP  block57
+	JMP  block129
 
-blocks58:
-rest37:
-some76:
+blocks130:
+rest109:
+some148:
 	TESTQ     AX, AX
-	JLE       done77
+	JLE       done149
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded78
+	JEQ       loaded150
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded78:
+loaded150:
 	CMPB      73(CX), $0x00
-	JEQ       loaded79
+	JEQ       loaded151
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded79:
+loaded151:
 	CMPB        273(CX), $0x00
-	JNE         kind81
+	JNE         kind153
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done80
+	JMP         done152
 
-kind81:
+kind153:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done80
+	JMP         done152
 
-done80:
+done152:
 	CMPB        273(CX), $0x00
-	JNE         kind84
+	JNE         kind156
 	VCVTPH2PS.Z (BX), K1, Z6
-	JMP         done83
+	JMP         done155
 
-kind84:
+kind156:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done83
+	JMP         done155
 
-done83:
+done155:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -7849,12 +11293,12 @@ done83:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind159
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done158
 
-kind87:
+kind159:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -7863,9 +11307,9 @@ kind87:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done86
+	JMP       done158
 
-done86:
+done158:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -7874,9 +11318,9 @@ done86:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some76
+	JMP  some148
 
-done77:
+done149:
 	VZEROUPPER
 	RET
 

@@ -5,14 +5,14 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeBackwardInputKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, true, false, dequantizeBackwardInputAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, false, true, false, dequantizeBackwardInputAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, true, false, dequantizeBackwardInputAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 1, 64, false, false, true, false, dequantizeBackwardInputAVX512BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, true, false, true, false, dequantizeBackwardInputAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, true, false, true, false, dequantizeBackwardInputAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, true, false, false, false, dequantizeBackwardInputAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 16, 64, true, false, false, false, dequantizeBackwardInputAVX2BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 1, 64, false, false, true, false, false, dequantizeBackwardInputAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 1, 32, false, false, true, false, false, dequantizeBackwardInputAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 1, 64, false, false, true, false, false, dequantizeBackwardInputAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 1, 64, false, false, true, false, false, dequantizeBackwardInputAVX512BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 0, 0, 16, 64, true, false, true, false, false, dequantizeBackwardInputAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 0, 0, 8, 8, true, false, true, false, false, dequantizeBackwardInputAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 0, 0, 16, 64, true, false, false, false, false, dequantizeBackwardInputAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 0, 0, 16, 64, true, false, false, false, false, dequantizeBackwardInputAVX2BF16BF16},
 }
 
 // dequantizeBackwardInputAVX512F32F32 is, for i from 0 to n-1:

@@ -6,7 +6,7 @@
 
 // func dequantizeBackwardInputAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -16,13 +16,193 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, R8
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPS   (DX)(R12*4), Z1
+	VMOVUPS   64(DX)(R12*4), Z2
+	VMOVUPS   128(DX)(R12*4), Z3
+	VMOVUPS   192(DX)(R12*4), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z1, (BX)(R12*4)
+	VMOVDQU64 Z2, 64(BX)(R12*4)
+	VMOVDQU64 Z3, 128(BX)(R12*4)
+	VMOVDQU64 Z4, 192(BX)(R12*4)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000010
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVUPS   (DX)(R12*4), Z1
+	VMULPS    Z0, Z1, Z1
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z1, (BX)(R12*4)
+
+stored21:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VMOVUPS.Z (DX)(R12*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (BX)(R12*4)
+	ADDQ      $0x00000010, R12
+	SUBQ      $0x00000010, R11
+	JMP       some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z1, (BX)(R12*4)
+	VMOVNTDQ Z2, 64(BX)(R12*4)
+	VMOVNTDQ Z3, 128(BX)(R12*4)
+	VMOVNTDQ Z4, 192(BX)(R12*4)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z1, (BX)(R12*4)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  DI, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z1
+	VMOVNTDQ  Z1, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -32,29 +212,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near36:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -64,52 +244,52 @@ near10:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -120,7 +300,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -128,29 +308,29 @@ strand16:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ R8, R8
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -164,26 +344,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded48:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -193,38 +373,38 @@ loaded22:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around49
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored24
+	JMP       stored50
 
-around23:
+around49:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored24:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some25:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded27:
+loaded53:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -232,9 +412,9 @@ loaded27:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some25
+	JMP       some51
 
-done26:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -251,7 +431,7 @@ last:
 
 // func dequantizeBackwardInputAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -261,13 +441,193 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000001f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z0
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, R8
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD   (DX)(R12*8), Z1
+	VMOVUPD   64(DX)(R12*8), Z2
+	VMOVUPD   128(DX)(R12*8), Z3
+	VMOVUPD   192(DX)(R12*8), Z4
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z1, (BX)(R12*8)
+	VMOVDQU64 Z2, 64(BX)(R12*8)
+	VMOVDQU64 Z3, 128(BX)(R12*8)
+	VMOVDQU64 Z4, 192(BX)(R12*8)
+
+stored15:
+	ADDQ $0x00000020, R12
+	CMPQ R12, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000008
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVUPD   (DX)(R12*8), Z1
+	VMULPD    Z0, Z1, Z1
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z1, (BX)(R12*8)
+
+stored21:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VMOVUPD.Z (DX)(R12*8), K1, Z1
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, K1, (BX)(R12*8)
+	ADDQ      $0x00000008, R12
+	SUBQ      $0x00000008, R11
+	JMP       some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ DI
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z1, (BX)(R12*8)
+	VMOVNTDQ Z2, 64(BX)(R12*8)
+	VMOVNTDQ Z3, 128(BX)(R12*8)
+	VMOVNTDQ Z4, 192(BX)(R12*8)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z1, (BX)(R12*8)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  DI, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z1
+	VMOVNTDQ  Z1, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -277,29 +637,29 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near36:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -309,52 +669,52 @@ near10:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored12:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -365,7 +725,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -373,29 +733,29 @@ strand16:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ R8, R8
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -409,26 +769,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded48:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -438,38 +798,38 @@ loaded22:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around49
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored24
+	JMP       stored50
 
-around23:
+around49:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored24:
+stored50:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some25:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded53
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded27:
+loaded53:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -477,9 +837,9 @@ loaded27:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some25
+	JMP       some51
 
-done26:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -496,7 +856,7 @@ last:
 
 // func dequantizeBackwardInputAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
 	MOVQ  n+0(FP), AX
 	MOVQ  call+8(FP), CX
 	MOVQ  (CX), DX
@@ -506,13 +866,202 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
+	CMPB  275(CX), $0x00
+	JNE   shared3
+	CMPB  78(CX), $0x00
+	JNE   other2
+	CMPB  76(CX), $0x00
+	JEQ   shared3
+	TESTQ $0x0000003f, AX
+	JEQ   other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z0
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, R8
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VCVTPH2PS (DX)(R12*2), Z1
+	VCVTPH2PS 32(DX)(R12*2), Z2
+	VCVTPH2PS 64(DX)(R12*2), Z3
+	VCVTPH2PS 96(DX)(R12*2), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Y1, (BX)(R12*2)
+	VMOVDQU64 Y2, 32(BX)(R12*2)
+	VMOVDQU64 Y3, 64(BX)(R12*2)
+	VMOVDQU64 Y4, 96(BX)(R12*2)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000020
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VCVTPH2PS (DX)(R12*2), Z1
+	VCVTPH2PS 32(DX)(R12*2), Z2
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Y1, (BX)(R12*2)
+	VMOVDQU64 Y2, 32(BX)(R12*2)
+
+stored21:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z1
+	VMULPS      Z0, Z1, Z1
+	VCVTPS2PH   $0x00, Z1, Y1
+	VMOVDQU16   Y1, K1, (BX)(R12*2)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Y1, (BX)(R12*2)
+	VMOVNTDQ Y2, 32(BX)(R12*2)
+	VMOVNTDQ Y3, 64(BX)(R12*2)
+	VMOVNTDQ Y4, 96(BX)(R12*2)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Y1, (BX)(R12*2)
+	VMOVNTDQ Y2, 32(BX)(R12*2)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  DI, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z1
+	VMOVNTDQ  Z1, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -522,27 +1071,27 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near36:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -556,52 +1105,52 @@ near10:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored12:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -613,7 +1162,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -621,29 +1170,29 @@ strand16:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ R8, R8
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -657,24 +1206,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded22:
+loaded48:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -688,38 +1237,38 @@ loaded22:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around49
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored24
+	JMP       stored50
 
-around23:
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored24:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some25:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded27:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -728,9 +1277,9 @@ loaded27:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some25
+	JMP         some51
 
-done26:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -747,7 +1296,7 @@ last:
 
 // func dequantizeBackwardInputAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -764,13 +1313,236 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	TESTQ        DI, DI
 	JEQ          one1
 	MOVQ         112(CX), SI
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSS (SI), Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, R8
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVDQU32 (DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z7
+	VPANDD    Z0, Z8, Z8
+	VMOVDQU32 64(DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z9
+	VPANDD    Z0, Z10, Z10
+	VMULPS    Z6, Z7, Z7
+	VMULPS    Z6, Z8, Z8
+	VMULPS    Z6, Z9, Z9
+	VMULPS    Z6, Z10, Z10
+	VPTESTMD  Z1, Z7, K1
+	VPADDD    Z2, Z7, Z11
+	VPADDD    Z3, Z7, K1, Z11
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z12
+	VPADDD    Z3, Z8, K1, Z12
+	VPTESTMD  Z1, Z9, K1
+	VPADDD    Z2, Z9, Z13
+	VPADDD    Z3, Z9, K1, Z13
+	VPTESTMD  Z1, Z10, K1
+	VPADDD    Z2, Z10, Z14
+	VPADDD    Z3, Z10, K1, Z14
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VCMPPS    $0x03, Z9, Z9, K3
+	VCMPPS    $0x03, Z10, Z10, K4
+	VMOVDQU32 Z4, K1, Z11
+	VMOVDQU32 Z4, K2, Z12
+	VMOVDQU32 Z4, K3, Z13
+	VMOVDQU32 Z4, K4, Z14
+	VMOVDQA64 Z11, Z7
+	VPERMT2W  Z12, Z5, Z7
+	VMOVDQA64 Z13, Z8
+	VPERMT2W  Z14, Z5, Z8
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU64 Z7, (BX)(R12*2)
+	VMOVDQU64 Z8, 64(BX)(R12*2)
+
+stored15:
+	ADDQ $0x00000040, R12
+	CMPQ R12, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line16:
+	CMPQ  R11, $0x00000020
+	JLT   lines17
+	TESTQ R9, R9
+	JNE   some18
+
+asked19:
+	VMOVDQU32 (DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z7
+	VPANDD    Z0, Z8, Z8
+	VMULPS    Z6, Z7, Z7
+	VMULPS    Z6, Z8, Z8
+	VPTESTMD  Z1, Z7, K1
+	VPADDD    Z2, Z7, Z9
+	VPADDD    Z3, Z7, K1, Z9
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z10
+	VPADDD    Z3, Z8, K1, Z10
+	VCMPPS    $0x03, Z7, Z7, K1
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQU32 Z4, K1, Z9
+	VMOVDQU32 Z4, K2, Z10
+	VMOVDQA64 Z9, Z7
+	VPERMT2W  Z10, Z5, Z7
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU64 Z7, (BX)(R12*2)
+
+stored21:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line16
+
+lines17:
+	CMPB 275(CX), $0x00
+	JNE  tail22
+
+some7:
+some23:
+	TESTQ R11, R11
+	JLE   done24
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some25
+
+asked26:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMULPS      Z6, Z7, Z7
+	VPTESTMD    Z1, Z7, K2
+	VPADDD      Z2, Z7, Z8
+	VPADDD      Z3, Z7, K2, Z8
+	VCMPPS      $0x03, Z7, Z7, K2
+	VMOVDQU32   Z4, K2, Z8
+	VPSRLD      $0x10, Z8, Z7
+	VPMOVDW     Z7, Y7
+	VMOVDQU16   Y7, K1, (BX)(R12*2)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some23
+
+done24:
+	CMPB 275(CX), $0x00
+	JNE  taken27
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ DI
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked13
+
+around14:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	VMOVNTDQ Z8, 64(BX)(R12*2)
+	JMP      stored15
+
+some18:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked19
+
+around20:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored21
+
+tail22:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  DI, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some25:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked26
+
+taken27:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole6
+
+other2:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -780,27 +1552,27 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some31
 
-aligned4:
-turn6:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand35:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block7:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near10:
+near36:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -836,48 +1608,48 @@ near10:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around37
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored12
+	JMP       stored38
 
-around11:
+around37:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored12:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block7
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn32
 
-turns8:
-some5:
-some13:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done14
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near15:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand16:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -896,7 +1668,7 @@ strand16:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand16
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -904,29 +1676,29 @@ strand16:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some13
+	JMP          some39
 
-done14:
+done40:
 	TESTQ R8, R8
-	JL    whole17
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned30
 
-whole17:
+whole43:
 	DECQ DI
-	JEQ  steps3
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step28
 
-steps3:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -940,24 +1712,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block19:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near21
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near21:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded22:
+loaded48:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -995,34 +1767,34 @@ loaded22:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around49
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored24
+	JMP       stored50
 
-around23:
+around49:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored24:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block45
 
-blocks20:
-some25:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done26
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded27
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded27:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1038,9 +1810,9 @@ loaded27:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some25
+	JMP         some51
 
-done26:
+done52:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -6,7 +6,7 @@
 
 // func fakeQuantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -19,13 +19,493 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z0
+	VBROADCASTSS 2048(SI), Z0
+	VBROADCASTSS 2560(SI), Z1
+	VBROADCASTSS 3072(SI), Z2
+	VBROADCASTSS 3584(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMOVUPS       64(DX)(R12*4), Z6
+	VMOVUPS       128(DX)(R12*4), Z7
+	VMOVUPS       192(DX)(R12*4), Z8
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z9
+	VFMADD231PS   Z2, Z5, Z9
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z3, Z7, Z6
+	VFMADD231PS   Z2, Z7, Z6
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z3, Z8, Z7
+	VFMADD231PS   Z2, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z9
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VXORPS        Z8, Z8, Z8
+	VFMADD231PS   Z4, Z5, Z8
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VXORPS        Z6, Z6, Z6
+	VFMADD231PS   Z4, Z9, Z6
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z7, (BX)(R12*4)
+	VMOVDQU64     Z8, 64(BX)(R12*4)
+	VMOVDQU64     Z5, 128(BX)(R12*4)
+	VMOVDQU64     Z6, 192(BX)(R12*4)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000010
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z5, (BX)(R12*4)
+
+stored22:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VMOVUPS.Z     (DX)(R12*4), K1, Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VMOVUPS       Z5, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z7, (BX)(R12*4)
+	VMOVNTDQ Z8, 64(BX)(R12*4)
+	VMOVNTDQ Z5, 128(BX)(R12*4)
+	VMOVNTDQ Z6, 192(BX)(R12*4)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Z5, (BX)(R12*4)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VMOVUPS (DX)(R12*4), Z4
+	VMOVUPS 64(DX)(R12*4), Z5
+	VMOVUPS 128(DX)(R12*4), Z6
+	VMOVUPS 192(DX)(R12*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal39
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+
+divided40:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VSUBPS        Z3, Z4, Z4
+	VSUBPS        Z3, Z5, Z5
+	VSUBPS        Z3, Z6, Z6
+	VSUBPS        Z3, Z7, Z7
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	VMULPS        Z2, Z6, Z6
+	VMULPS        Z2, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Z4, (BX)(R12*4)
+	VMOVDQU64     Z5, 64(BX)(R12*4)
+	VMOVDQU64     Z6, 128(BX)(R12*4)
+	VMOVDQU64     Z7, 192(BX)(R12*4)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000010
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VMOVUPS (DX)(R12*4), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal47
+	VDIVPS  Z2, Z4, Z4
+
+divided48:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Z4, (BX)(R12*4)
+
+stored50:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VMOVUPS.Z (DX)(R12*4), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal56
+	VDIVPS    Z2, Z4, Z4
+
+divided57:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	VMOVUPS       Z4, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	VMOVNTDQ Z5, 64(BX)(R12*4)
+	VMOVNTDQ Z6, 128(BX)(R12*4)
+	VMOVNTDQ Z7, 192(BX)(R12*4)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -35,19 +515,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -56,16 +536,16 @@ strand10:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near11:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -103,70 +583,70 @@ near11:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z6, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z7, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z7, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored13:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near18:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided20
+	JMP     divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -180,7 +660,7 @@ reciprocal19:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -210,66 +690,66 @@ divided20:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored22:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -284,7 +764,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -292,29 +772,29 @@ divided28:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -334,25 +814,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -363,7 +843,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -373,18 +853,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near34:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -422,70 +902,70 @@ near34:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around92
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored36
+	JMP           stored93
 
-around35:
+around92:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored36:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-divide31:
-block37:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near39:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided43
+	JMP     divided100
 
-reciprocal42:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -499,7 +979,7 @@ reciprocal42:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided43:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -529,56 +1009,56 @@ divided43:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around101
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored45
+	JMP           stored102
 
-around44:
+around101:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored45:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block94
 
-blocks38:
-some46:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided51
+	JMP       divided108
 
-reciprocal50:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided51:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -592,9 +1072,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some103
 
-done47:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -622,7 +1102,7 @@ GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -635,73 +1115,50 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x03, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
 
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
 
-strand9:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	MOVQ         104(CX), R9
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
 
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
+next10:
+	TESTQ R9, R9
+	JNE   some12
 
-near10:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z6
-	VMOVUPD 192(DX), Z7
+asked13:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	VMOVUPD 128(DX)(R12*8), Z6
+	VMOVUPD 192(DX)(R12*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal14
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
 
-reciprocal11:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z6, Z6
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z7, Z7
-
-divided12:
+divided15:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -731,66 +1188,351 @@ divided12:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around16
+	VMOVDQU64     Z4, (BX)(R12*8)
+	VMOVDQU64     Z5, 64(BX)(R12*8)
+	VMOVDQU64     Z6, 128(BX)(R12*8)
+	VMOVDQU64     Z7, 192(BX)(R12*8)
+
+stored17:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line18:
+	CMPQ  R11, $0x00000008
+	JLT   lines19
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VMOVUPD (DX)(R12*8), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+
+divided23:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VSUBPD        Z3, Z4, Z4
+	VMULPD        Z2, Z4, Z4
+	CMPB          76(CX), $0x00
+	JNE           around24
+	VMOVDQU64     Z4, (BX)(R12*8)
+
+stored25:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R11, R11
+	JLE   done28
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (DX)(R12*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z4, Z4
+
+divided32:
+	VCMPPD        $0x07, Z4, Z4, K2
+	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VSUBPD        Z3, Z4, Z4
+	VMULPD        Z2, Z4, Z4
+	VMOVUPD       Z4, K1, (BX)(R12*8)
+	ADDQ          $0x00000008, R12
+	SUBQ          $0x00000008, R11
+	JMP           some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (BX)(R12*8)
+	VMOVNTDQ Z5, 64(BX)(R12*8)
+	VMOVNTDQ Z6, 128(BX)(R12*8)
+	VMOVNTDQ Z7, 192(BX)(R12*8)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (BX)(R12*8)
+	JMP      stored25
+
+tail26:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand41:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block39:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near42
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near42:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+
+divided44:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VSUBPD        Z3, Z4, Z4
+	VSUBPD        Z3, Z5, Z5
+	VSUBPD        Z3, Z6, Z6
+	VSUBPD        Z3, Z7, Z7
+	VMULPD        Z2, Z4, Z4
+	VMULPD        Z2, Z5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored14
+	JMP           stored46
 
-around13:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored14:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn38
 
-turns8:
-some5:
-some15:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near17
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near17:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided20
+	JMP          divided52
 
-reciprocal19:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided20:
+divided52:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -805,7 +1547,7 @@ divided20:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand18
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -813,29 +1555,29 @@ divided20:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some15
+	JMP           some47
 
-done16:
+done48:
 	TESTQ DI, DI
-	JL    whole21
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned36
 
-whole21:
+whole53:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step34
 
-steps3:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -855,47 +1597,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near25:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded26:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded27:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided61
 
-reciprocal28:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -909,7 +1651,7 @@ reciprocal28:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided29:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -939,56 +1681,56 @@ divided29:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored31
+	JMP           stored63
 
-around30:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored31:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block55
 
-blocks24:
-some32:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded34:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded35:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided69
 
-reciprocal36:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided37:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1002,9 +1744,9 @@ divided37:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some32
+	JMP           some64
 
-done33:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1028,7 +1770,7 @@ GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -1041,13 +1783,528 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z0
+	VBROADCASTSS 2048(SI), Z0
+	VBROADCASTSS 2560(SI), Z1
+	VBROADCASTSS 3072(SI), Z2
+	VBROADCASTSS 3584(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VCVTPH2PS     (DX)(R12*2), Z5
+	VCVTPH2PS     32(DX)(R12*2), Z6
+	VCVTPH2PS     64(DX)(R12*2), Z7
+	VCVTPH2PS     96(DX)(R12*2), Z8
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z9
+	VFMADD231PS   Z2, Z5, Z9
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z3, Z7, Z6
+	VFMADD231PS   Z2, Z7, Z6
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z3, Z8, Z7
+	VFMADD231PS   Z2, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z9
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VXORPS        Z8, Z8, Z8
+	VFMADD231PS   Z4, Z5, Z8
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VXORPS        Z6, Z6, Z6
+	VFMADD231PS   Z4, Z9, Z6
+	VCVTPS2PH     $0x00, Z7, Y7
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z5, Y5
+	VCVTPS2PH     $0x00, Z6, Y6
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Y7, (BX)(R12*2)
+	VMOVDQU64     Y8, 32(BX)(R12*2)
+	VMOVDQU64     Y5, 64(BX)(R12*2)
+	VMOVDQU64     Y6, 96(BX)(R12*2)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000020
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VCVTPH2PS     (DX)(R12*2), Z5
+	VCVTPH2PS     32(DX)(R12*2), Z6
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z7
+	VFMADD231PS   Z2, Z5, Z7
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VCMPPS        $0x07, Z7, Z7, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z7, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z7
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VXORPS        Z6, Z6, Z6
+	VFMADD231PS   Z4, Z7, Z6
+	VCVTPS2PH     $0x00, Z5, Y5
+	VCVTPS2PH     $0x00, Z6, Y6
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Y5, (BX)(R12*2)
+	VMOVDQU64     Y6, 32(BX)(R12*2)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VCVTPH2PS.Z   (DX)(R12*2), K1, Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VCVTPS2PH     $0x00, Z5, Y5
+	VMOVDQU16     Y5, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	VMOVNTDQ Y8, 32(BX)(R12*2)
+	VMOVNTDQ Y5, 64(BX)(R12*2)
+	VMOVNTDQ Y6, 96(BX)(R12*2)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Y5, (BX)(R12*2)
+	VMOVNTDQ Y6, 32(BX)(R12*2)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VCVTPH2PS (DX)(R12*2), Z4
+	VCVTPH2PS 32(DX)(R12*2), Z5
+	VCVTPH2PS 64(DX)(R12*2), Z6
+	VCVTPH2PS 96(DX)(R12*2), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal39
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+
+divided40:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VSUBPS        Z3, Z4, Z4
+	VSUBPS        Z3, Z5, Z5
+	VSUBPS        Z3, Z6, Z6
+	VSUBPS        Z3, Z7, Z7
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	VMULPS        Z2, Z6, Z6
+	VMULPS        Z2, Z7, Z7
+	VCVTPS2PH     $0x00, Z4, Y4
+	VCVTPS2PH     $0x00, Z5, Y5
+	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z7, Y7
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Y4, (BX)(R12*2)
+	VMOVDQU64     Y5, 32(BX)(R12*2)
+	VMOVDQU64     Y6, 64(BX)(R12*2)
+	VMOVDQU64     Y7, 96(BX)(R12*2)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000020
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VCVTPH2PS (DX)(R12*2), Z4
+	VCVTPH2PS 32(DX)(R12*2), Z5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal47
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+
+divided48:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VSUBPS        Z3, Z4, Z4
+	VSUBPS        Z3, Z5, Z5
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	VCVTPS2PH     $0x00, Z4, Y4
+	VCVTPS2PH     $0x00, Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Y4, (BX)(R12*2)
+	VMOVDQU64     Y5, 32(BX)(R12*2)
+
+stored50:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
+	CMPB        75(CX), $0x00
+	JNE         reciprocal56
+	VDIVPS      Z2, Z4, Z4
+
+divided57:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	VCVTPS2PH     $0x00, Z4, Y4
+	VMOVDQU16     Y4, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Y4, (BX)(R12*2)
+	VMOVNTDQ Y5, 32(BX)(R12*2)
+	VMOVNTDQ Y6, 64(BX)(R12*2)
+	VMOVNTDQ Y7, 96(BX)(R12*2)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z2, Z6, Z6
+	VMULPS       Z6, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z2, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Y4, (BX)(R12*2)
+	VMOVNTDQ Y5, 32(BX)(R12*2)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1057,19 +2314,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -1078,14 +2335,14 @@ strand10:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near68:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -1127,68 +2384,68 @@ near11:
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored13:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near75:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal76
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided20
+	JMP       divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -1202,7 +2459,7 @@ reciprocal19:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1236,66 +2493,66 @@ divided20:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored22:
+stored79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1311,7 +2568,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1319,29 +2576,29 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -1362,19 +2619,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none31
+	JEQ   none88
 	LEAQ  16640(R8), R9
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near34:
+near91:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -1404,13 +2661,13 @@ near34:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        72(CX), $0x00
-	JEQ         loaded35
+	JEQ         loaded92
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z1
 	VMOVUPS     128(SI), Z2
 	VMOVUPS     192(SI), Z3
 
-loaded35:
+loaded92:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -1432,20 +2689,20 @@ loaded35:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around93
 	VMOVDQU64     Y12, (BX)
 	VMOVDQU64     Y13, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored37
+	JMP           stored94
 
-around36:
+around93:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored37:
+stored94:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -1453,30 +2710,30 @@ stored37:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-none31:
+blocks90:
+none88:
 	CMPQ         AX, $0x00000200
-	JLT          divide38
+	JLT          divide95
 	CMPB         72(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	CMPB         73(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	CMPB         75(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide38
+	JHI          divide95
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide38
+	JHI          divide95
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide38
+	JHI          divide95
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1487,7 +2744,7 @@ none31:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide38
+	JNE          divide95
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1497,16 +2754,16 @@ none31:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block39:
+block96:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks97
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near98:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1548,68 +2805,68 @@ near41:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around99
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored43
+	JMP           stored100
 
-around42:
+around99:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored43:
+stored100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block96
 
-blocks40:
-divide38:
-block44:
+blocks97:
+divide95:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near46:
+near103:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded104
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded47:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded105
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded48:
+loaded105:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal49
+	JNE       reciprocal106
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided50
+	JMP       divided107
 
-reciprocal49:
+reciprocal106:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -1623,7 +2880,7 @@ reciprocal49:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided50:
+divided107:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1657,56 +2914,56 @@ divided50:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around51
+	JNE           around108
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored52
+	JMP           stored109
 
-around51:
+around108:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored52:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block101
 
-blocks45:
-some53:
+blocks102:
+some110:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done111
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded112
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded55:
+loaded112:
 	CMPB      73(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded113
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded56:
+loaded113:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal57
+	JNE         reciprocal114
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided58
+	JMP         divided115
 
-reciprocal57:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided58:
+divided115:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1721,9 +2978,9 @@ divided58:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some53
+	JMP           some110
 
-done54:
+done111:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1741,7 +2998,7 @@ last:
 
 // func fakeQuantizeAVX512BF16BF16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
+TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -1761,13 +3018,582 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z6
 	VBROADCASTSS 64(CX), Z7
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z9
+	VBROADCASTSS 1024(SI), Z5
+	VBROADCASTSS 2048(SI), Z5
+	VBROADCASTSS 2560(SI), Z6
+	VBROADCASTSS 3072(SI), Z7
+	VBROADCASTSS 3584(SI), Z8
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVDQU32     (DX)(R12*2), Z11
+	VPSLLD        $0x10, Z11, Z10
+	VPANDD        Z0, Z11, Z11
+	VMOVDQU32     64(DX)(R12*2), Z13
+	VPSLLD        $0x10, Z13, Z12
+	VPANDD        Z0, Z13, Z13
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z14
+	VFMADD231PS   Z7, Z10, Z14
+	VMINPS        Z11, Z6, Z11
+	VMAXPS        Z11, Z5, Z11
+	VMULPS        Z8, Z11, Z10
+	VFMADD231PS   Z7, Z11, Z10
+	VMINPS        Z12, Z6, Z12
+	VMAXPS        Z12, Z5, Z12
+	VMULPS        Z8, Z12, Z11
+	VFMADD231PS   Z7, Z12, Z11
+	VMINPS        Z13, Z6, Z13
+	VMAXPS        Z13, Z5, Z13
+	VMULPS        Z8, Z13, Z12
+	VFMADD231PS   Z7, Z13, Z12
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z14
+	VXORPS        Z12, Z12, Z12
+	VFMADD231PS   Z9, Z13, Z12
+	VXORPS        Z13, Z13, Z13
+	VFMADD231PS   Z9, Z10, Z13
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z9, Z11, Z10
+	VXORPS        Z11, Z11, Z11
+	VFMADD231PS   Z9, Z14, Z11
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z14
+	VPADDD        Z3, Z12, K1, Z14
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z12
+	VPADDD        Z3, Z13, K1, Z12
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z13
+	VPADDD        Z3, Z10, K1, Z13
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z10
+	VPADDD        Z3, Z11, K1, Z10
+	VMOVDQA64     Z14, Z11
+	VPERMT2W      Z12, Z4, Z11
+	VMOVDQA64     Z13, Z12
+	VPERMT2W      Z10, Z4, Z12
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z11, (BX)(R12*2)
+	VMOVDQU64     Z12, 64(BX)(R12*2)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000020
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VMOVDQU32     (DX)(R12*2), Z11
+	VPSLLD        $0x10, Z11, Z10
+	VPANDD        Z0, Z11, Z11
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z12
+	VFMADD231PS   Z7, Z10, Z12
+	VMINPS        Z11, Z6, Z11
+	VMAXPS        Z11, Z5, Z11
+	VMULPS        Z8, Z11, Z10
+	VFMADD231PS   Z7, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z12
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z9, Z11, Z10
+	VXORPS        Z11, Z11, Z11
+	VFMADD231PS   Z9, Z12, Z11
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z12
+	VPADDD        Z3, Z10, K1, Z12
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z10
+	VPADDD        Z3, Z11, K1, Z10
+	VMOVDQA64     Z12, Z11
+	VPERMT2W      Z10, Z4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z11, (BX)(R12*2)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VPMOVZXWD.Z   (DX)(R12*2), K1, Z10
+	VPSLLD        $0x10, Z10, Z10
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z11
+	VFMADD231PS   Z7, Z10, Z11
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z9, Z11, Z10
+	VPTESTMD      Z1, Z10, K2
+	VPADDD        Z2, Z10, Z11
+	VPADDD        Z3, Z10, K2, Z11
+	VPSRLD        $0x10, Z11, Z10
+	VPMOVDW       Z10, Y10
+	VMOVDQU16     Y10, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z11, (BX)(R12*2)
+	VMOVNTDQ Z12, 64(BX)(R12*2)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Z11, (BX)(R12*2)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z10
+	VMOVNTDQ  Z10, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS 1024(SI), Z9
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VMOVDQU32 (DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	VMOVDQU32 64(DX)(R12*2), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z0, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal39
+	VDIVPS    Z8, Z10, Z10
+	VDIVPS    Z8, Z11, Z11
+	VDIVPS    Z8, Z12, Z12
+	VDIVPS    Z8, Z13, Z13
+
+divided40:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VCMPPS        $0x07, Z12, Z12, K3
+	VCMPPS        $0x07, Z13, Z13, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K3, Z12
+	VRNDSCALEPS.Z $0x08, Z13, K4, Z13
+	VADDPS        Z9, Z10, Z10
+	VADDPS        Z9, Z11, Z11
+	VADDPS        Z9, Z12, Z12
+	VADDPS        Z9, Z13, Z13
+	VMINPS        Z7, Z10, Z10
+	VMINPS        Z7, Z11, Z11
+	VMINPS        Z7, Z12, Z12
+	VMINPS        Z7, Z13, Z13
+	VMAXPS        Z6, Z10, Z10
+	VMAXPS        Z6, Z11, Z11
+	VMAXPS        Z6, Z12, Z12
+	VMAXPS        Z6, Z13, Z13
+	VSUBPS        Z9, Z10, Z10
+	VSUBPS        Z9, Z11, Z11
+	VSUBPS        Z9, Z12, Z12
+	VSUBPS        Z9, Z13, Z13
+	VMULPS        Z8, Z10, Z10
+	VMULPS        Z8, Z11, Z11
+	VMULPS        Z8, Z12, Z12
+	VMULPS        Z8, Z13, Z13
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z14
+	VPADDD        Z3, Z10, K1, Z14
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z15
+	VPADDD        Z3, Z11, K1, Z15
+	VPTESTMD      Z1, Z12, K1
+	VPADDD        Z2, Z12, Z16
+	VPADDD        Z3, Z12, K1, Z16
+	VPTESTMD      Z1, Z13, K1
+	VPADDD        Z2, Z13, Z17
+	VPADDD        Z3, Z13, K1, Z17
+	VCMPPS        $0x03, Z10, Z10, K1
+	VCMPPS        $0x03, Z11, Z11, K2
+	VCMPPS        $0x03, Z12, Z12, K3
+	VCMPPS        $0x03, Z13, Z13, K4
+	VMOVDQU32     Z5, K1, Z14
+	VMOVDQU32     Z5, K2, Z15
+	VMOVDQU32     Z5, K3, Z16
+	VMOVDQU32     Z5, K4, Z17
+	VMOVDQA64     Z14, Z10
+	VPERMT2W      Z15, Z4, Z10
+	VMOVDQA64     Z16, Z11
+	VPERMT2W      Z17, Z4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Z10, (BX)(R12*2)
+	VMOVDQU64     Z11, 64(BX)(R12*2)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000020
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VMOVDQU32 (DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal47
+	VDIVPS    Z8, Z10, Z10
+	VDIVPS    Z8, Z11, Z11
+
+divided48:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
+	VADDPS        Z9, Z10, Z10
+	VADDPS        Z9, Z11, Z11
+	VMINPS        Z7, Z10, Z10
+	VMINPS        Z7, Z11, Z11
+	VMAXPS        Z6, Z10, Z10
+	VMAXPS        Z6, Z11, Z11
+	VSUBPS        Z9, Z10, Z10
+	VSUBPS        Z9, Z11, Z11
+	VMULPS        Z8, Z10, Z10
+	VMULPS        Z8, Z11, Z11
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z12
+	VPADDD        Z3, Z10, K1, Z12
+	VPTESTMD      Z1, Z11, K1
+	VPADDD        Z2, Z11, Z13
+	VPADDD        Z3, Z11, K1, Z13
+	VCMPPS        $0x03, Z10, Z10, K1
+	VCMPPS        $0x03, Z11, Z11, K2
+	VMOVDQU32     Z5, K1, Z12
+	VMOVDQU32     Z5, K2, Z13
+	VMOVDQA64     Z12, Z10
+	VPERMT2W      Z13, Z4, Z10
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Z10, (BX)(R12*2)
+
+stored50:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
+	VPSLLD      $0x10, Z10, Z10
+	CMPB        75(CX), $0x00
+	JNE         reciprocal56
+	VDIVPS      Z8, Z10, Z10
+
+divided57:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z9, Z10, Z10
+	VMINPS        Z7, Z10, Z10
+	VMAXPS        Z6, Z10, Z10
+	VSUBPS        Z9, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VPTESTMD      Z1, Z10, K2
+	VPADDD        Z2, Z10, Z11
+	VPADDD        Z3, Z10, K2, Z11
+	VCMPPS        $0x03, Z10, Z10, K2
+	VMOVDQU32     Z5, K2, Z11
+	VPSRLD        $0x10, Z11, Z10
+	VPMOVDW       Z10, Y10
+	VMOVDQU16     Y10, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Z10, (BX)(R12*2)
+	VMOVNTDQ Z11, 64(BX)(R12*2)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z8, Z12, Z12
+	VMULPS       Z12, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z8, Z12, Z12
+	VMULPS       Z12, Z11, Z11
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Z10, (BX)(R12*2)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z8, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z10
+	VMOVNTDQ  Z10, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1777,19 +3603,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
@@ -1798,14 +3624,14 @@ strand10:
 	VBROADCASTSS 3584(R11), Z11
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near68:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
@@ -1861,51 +3687,51 @@ near11:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored13:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near75:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -1913,14 +3739,14 @@ near18:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal76
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided20
+	JMP       divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -1934,7 +3760,7 @@ reciprocal19:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1988,63 +3814,63 @@ divided20:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored22:
+stored79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -2066,7 +3892,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2074,29 +3900,29 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -2117,19 +3943,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none31
+	JEQ   none88
 	LEAQ  16640(R8), R9
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near34:
+near91:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -2163,13 +3989,13 @@ near34:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        72(CX), $0x00
-	JEQ         loaded35
+	JEQ         loaded92
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z4
 	VMOVUPS     128(SI), Z7
 	VMOVUPS     192(SI), Z8
 
-loaded35:
+loaded92:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -2203,16 +4029,16 @@ loaded35:
 	VMOVDQA64     Z18, Z17
 	VPERMT2W      Z15, Z6, Z17
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around93
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
-	JMP           stored37
+	JMP           stored94
 
-around36:
+around93:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 
-stored37:
+stored94:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2220,30 +4046,30 @@ stored37:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-none31:
+blocks90:
+none88:
 	CMPQ         AX, $0x00000200
-	JLT          divide38
+	JLT          divide95
 	CMPB         72(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	CMPB         73(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	CMPB         75(CX), $0x00
-	JNE          divide38
+	JNE          divide95
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide38
+	JHI          divide95
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide38
+	JHI          divide95
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide38
+	JHI          divide95
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -2254,7 +4080,7 @@ none31:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide38
+	JNE          divide95
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -2264,16 +4090,16 @@ none31:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
 
-block39:
+block96:
 	CMPQ       AX, $0x00000040
-	JLT        blocks40
+	JLT        blocks97
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near41
+	JEQ        near98
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near41:
+near98:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -2331,51 +4157,51 @@ near41:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around42
+	JNE           around99
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored43
+	JMP           stored100
 
-around42:
+around99:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored43:
+stored100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block39
+	JMP  block96
 
-blocks40:
-divide38:
-block44:
+blocks97:
+divide95:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near46
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near46:
+near103:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded104
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded47:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded105
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded48:
+loaded105:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2385,14 +4211,14 @@ loaded48:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal49
+	JNE       reciprocal106
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided50
+	JMP       divided107
 
-reciprocal49:
+reciprocal106:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2406,7 +4232,7 @@ reciprocal49:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided50:
+divided107:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -2460,53 +4286,53 @@ divided50:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around51
+	JNE           around108
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored52
+	JMP           stored109
 
-around51:
+around108:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored52:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block101
 
-blocks45:
-some53:
+blocks102:
+some110:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done111
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded112
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded55:
+loaded112:
 	CMPB      73(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded113
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded56:
+loaded113:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal57
+	JNE         reciprocal114
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided58
+	JMP         divided115
 
-reciprocal57:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided58:
+divided115:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -2527,9 +4353,9 @@ divided58:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some53
+	JMP           some110
 
-done54:
+done111:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -22,56 +22,63 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand9:
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS 1024(R13), Z3
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z5
-	VMOVUPS      64(R9), Z6
-	VMOVUPS      128(R9), Z7
-	VMOVUPS      192(R9), Z8
-	VMOVUPS      (R10), Z9
-	VMOVUPS      64(R10), Z10
-	VMOVUPS      128(R10), Z11
-	VMOVUPS      192(R10), Z12
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	MOVQ         AX, R8
 
-block7:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near10
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 128(DX)(R14*1)
-	PREFETCHT1 192(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-	PREFETCHT1 128(BX)(R14*1)
-	PREFETCHT1 192(BX)(R14*1)
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
 
-near10:
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+
+near8:
+	CMPQ    R8, $0x00000040
+	JLT     rest5
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal9
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided12
+	JMP     divided10
 
-reciprocal11:
+reciprocal9:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -79,7 +86,7 @@ reciprocal11:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided12:
+divided10:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -105,25 +112,25 @@ divided12:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around11
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored14
+	JMP         stored12
 
-around13:
+around11:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored14:
+stored12:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal13
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided16
+	JMP     divided14
 
-reciprocal15:
+reciprocal13:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -131,7 +138,7 @@ reciprocal15:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided16:
+divided14:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -157,21 +164,393 @@ divided16:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around17
+	JNE         around15
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored18
+	JMP         stored16
 
-around17:
+around15:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored18:
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided18
+
+reciprocal17:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided18:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   (DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z5, K4, Z5
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z9, K3, Z9
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly19
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU64   Z13, (SI)
+	JMP         stored22
+
+around21:
+	VMOVNTDQ Z13, (SI)
+
+stored22:
+	JMP stored20
+
+partly19:
+	VMOVUPS Z13, K1, (SI)
+
+stored20:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided24
+
+reciprocal23:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided24:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   64(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z10, K3, Z10
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly25
+	CMPB        76(CX), $0x00
+	JNE         around27
+	VMOVDQU64   Z13, 64(SI)
+	JMP         stored28
+
+around27:
+	VMOVNTDQ Z13, 64(SI)
+
+stored28:
+	JMP stored26
+
+partly25:
+	VMOVUPS Z13, K1, 64(SI)
+
+stored26:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 128(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided30
+
+reciprocal29:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided30:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   128(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z7, K4, Z7
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z11, K3, Z11
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly31
+	CMPB        76(CX), $0x00
+	JNE         around33
+	VMOVDQU64   Z13, 128(SI)
+	JMP         stored34
+
+around33:
+	VMOVNTDQ Z13, 128(SI)
+
+stored34:
+	JMP stored32
+
+partly31:
+	VMOVUPS Z13, K1, 128(SI)
+
+stored32:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 192(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Z2, Z13, Z2
+	JMP       divided36
+
+reciprocal35:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z2
+
+divided36:
+	VRNDSCALEPS $0x08, Z2, Z13
+	VMINPS      Z3, Z13, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z13, K2
+	VCMPPS      $0x0c, Z3, Z13, K3
+	VSUBPS      Z2, Z13, K2, Z3
+	VMOVUPS.Z   192(DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	KANDW       K1, K4, K4
+	VADDPS      Z3, Z8, K4, Z8
+	KANDW       K1, K3, K3
+	VADDPS      Z2, Z12, K3, Z12
+	VMOVAPS.Z   Z2, K2, Z2
+	CMPQ        R8, $0x10
+	JLT         partly37
+	CMPB        76(CX), $0x00
+	JNE         around39
+	VMOVDQU64   Z2, 192(SI)
+	JMP         stored40
+
+around39:
+	VMOVNTDQ Z2, 192(SI)
+
+stored40:
+	JMP stored38
+
+partly37:
+	VMOVUPS Z2, K1, 192(SI)
+
+stored38:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z5, (R9)
+	VMOVUPS Z6, 64(R9)
+	VMOVUPS Z7, 128(R9)
+	VMOVUPS Z8, 192(R9)
+	VMOVUPS Z9, (R10)
+	VMOVUPS Z10, 64(R10)
+	VMOVUPS Z11, 128(R10)
+	VMOVUPS Z12, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step41:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn45:
+	CMPQ AX, 104(CX)
+	JLT  turns47
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand48:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 1024(R13), Z3
+	VSUBPS       Z3, Z0, Z4
+	VSUBPS       Z3, Z1, Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      64(R10), Z10
+	VMOVUPS      128(R10), Z11
+	VMOVUPS      192(R10), Z12
+
+block46:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near49
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near49:
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided51
+
+reciprocal50:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided51:
+	VRNDSCALEPS $0x08, Z13, Z15
+	VRNDSCALEPS $0x08, Z14, Z16
+	VMINPS      Z3, Z15, Z17
+	VMINPS      Z3, Z16, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z15, K1
+	VCMPPS      $0x00, Z18, Z16, K2
+	VCMPPS      $0x0c, Z17, Z15, K3
+	VCMPPS      $0x0c, Z18, Z16, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
+	VADDPS      Z13, Z9, K3, Z9
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU64   Z13, (SI)
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
+
+stored53:
+	VMOVUPS 128(BX), Z13
+	VMOVUPS 192(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided55
+
+reciprocal54:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided55:
+	VRNDSCALEPS $0x08, Z13, Z15
+	VRNDSCALEPS $0x08, Z14, Z16
+	VMINPS      Z3, Z15, Z17
+	VMINPS      Z3, Z16, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z15, K1
+	VCMPPS      $0x00, Z18, Z16, K2
+	VCMPPS      $0x0c, Z17, Z15, K3
+	VCMPPS      $0x0c, Z18, Z16, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     128(DX), Z13
+	VMOVUPS     192(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z7, K5, Z7
+	VADDPS      Z16, Z8, K6, Z8
+	VADDPS      Z13, Z11, K3, Z11
+	VADDPS      Z14, Z12, K4, Z12
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around56
+	VMOVDQU64   Z13, 128(SI)
+	VMOVDQU64   Z14, 192(SI)
+	JMP         stored57
+
+around56:
+	VMOVNTDQ Z13, 128(SI)
+	VMOVNTDQ Z14, 192(SI)
+
+stored57:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block46
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -185,47 +564,47 @@ stored18:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand48
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn45
 
-turns8:
-some19:
+turns47:
+some58:
 	TESTQ      AX, AX
-	JLE        done20
+	JLE        done59
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near60
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near21:
+near60:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand22:
+strand61:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal23
+	JNE          reciprocal62
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided24
+	JMP          divided63
 
-reciprocal23:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided24:
+divided63:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -253,7 +632,7 @@ divided24:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand22
+	JNE         strand61
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -266,11 +645,11 @@ divided24:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some19
+	JMP         some58
 
-done20:
+done59:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -281,9 +660,9 @@ done20:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step41
 
-steps3:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -295,9 +674,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide26
+	JNE          wide65
 	CMPQ         AX, $0x00000040
-	JLT          rest25
+	JLT          rest64
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -307,12 +686,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block27:
+block66:
 	CMPQ       AX, $0x00000040
-	JLT        blocks28
+	JLT        blocks67
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near29
+	JEQ        near68
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -322,28 +701,28 @@ block27:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near29:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded69
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded30:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded31
+	JEQ     loaded70
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded31:
+loaded70:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal32
+	JNE     reciprocal71
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided33
+	JMP     divided72
 
-reciprocal32:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -351,7 +730,7 @@ reciprocal32:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided33:
+divided72:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -381,37 +760,37 @@ divided33:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around34
+	JNE         around73
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored35
+	JMP         stored74
 
-around34:
+around73:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored35:
+stored74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded75
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded36:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded76
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded37:
+loaded76:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal77
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided39
+	JMP     divided78
 
-reciprocal38:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -419,7 +798,7 @@ reciprocal38:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided39:
+divided78:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -449,25 +828,25 @@ divided39:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around40
+	JNE         around79
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored41
+	JMP         stored80
 
-around40:
+around79:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored41:
+stored80:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block27
+	JMP  block66
 
-blocks28:
+blocks67:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -476,15 +855,15 @@ blocks28:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest25
+	JMP     rest64
 
-wide26:
-block42:
+wide65:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks43
+	JLT        blocks82
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near44
+	JEQ        near83
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -494,31 +873,31 @@ block42:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near44:
+near83:
 	XORQ R11, R11
 
-group45:
+group84:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded85
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded46:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded86
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded47:
+loaded86:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal48
+	JNE     reciprocal87
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided49
+	JMP     divided88
 
-reciprocal48:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -526,7 +905,7 @@ reciprocal48:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided49:
+divided88:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -568,63 +947,63 @@ divided49:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around50
+	JNE         around89
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored51
+	JMP         stored90
 
-around50:
+around89:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored51:
+stored90:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group45
+	JNE  group84
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay52
+	JEQ  stay91
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay52:
+stay91:
 	SUBQ $0x00000040, AX
-	JMP  block42
+	JMP  block81
 
-blocks43:
-rest25:
-some53:
+blocks82:
+rest64:
+some92:
 	TESTQ     AX, AX
-	JLE       done54
+	JLE       done93
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded94
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded55:
+loaded94:
 	CMPB      73(CX), $0x00
-	JEQ       loaded56
+	JEQ       loaded95
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded56:
+loaded95:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal57
+	JNE       reciprocal96
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided58
+	JMP       divided97
 
-reciprocal57:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided58:
+divided97:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -654,9 +1033,9 @@ divided58:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some53
+	JMP         some92
 
-done54:
+done93:
 	VZEROUPPER
 	RET
 
@@ -1132,19 +1511,626 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
+	CMPB         277(CX), $0x00
+	JEQ          other2
 
-step2:
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	MOVQ         AX, R8
+
+next4:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near7
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
+	CMPB      273(CX), $0x00
+	JNE       kind10
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done9
+
+kind10:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done9
+
+done9:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal12
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided13
+
+reciprocal12:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided13:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done14
+
+kind15:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done14
+
+done14:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
+
+stored20:
+	JMP done17
+
+kind18:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU64 Z14, (SI)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Z14, (SI)
+
+stored23:
+	JMP done17
+
+done17:
+	CMPB      273(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
+	JMP       done24
+
+kind25:
+	VPMOVZXWD 64(BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done24
+
+done24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided28
+
+reciprocal27:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided28:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind30
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	JMP         done29
+
+kind30:
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done29
+
+done29:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored35:
+	JMP done32
+
+kind33:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Z14, 64(SI)
+
+stored38:
+	JMP done32
+
+done32:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind40
+	VCVTPH2PS.Z (BX), K1, Z14
+	JMP         done39
+
+kind40:
+	VPMOVZXWD.Z (BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done39
+
+done39:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal42
+	VDIVPS Z3, Z14, Z14
+	JMP    divided43
+
+reciprocal42:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided43:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind45
+	VCVTPH2PS.Z (DX), K1, Z14
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z (DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done44
+
+done44:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z10, K3, Z10
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y14, (SI)
+	JMP       stored50
+
+partly49:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y14, (SI)
+	JMP       stored53
+
+partly52:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored53:
+	JMP done47
+
+done47:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind55
+	VCVTPH2PS.Z 32(BX), K1, Z14
+	JMP         done54
+
+kind55:
+	VPMOVZXWD.Z 32(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done54
+
+done54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z3, Z14, Z14
+	JMP    divided58
+
+reciprocal57:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided58:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind60
+	VCVTPH2PS.Z 32(DX), K1, Z14
+	JMP         done59
+
+kind60:
+	VPMOVZXWD.Z 32(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done59
+
+done59:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z7, K4, Z7
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z11, K3, Z11
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly64
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored65
+
+partly64:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly67
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored68
+
+partly67:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored68:
+	JMP done62
+
+done62:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z 64(BX), K1, Z14
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z 64(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done69
+
+done69:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal72
+	VDIVPS Z3, Z14, Z14
+	JMP    divided73
+
+reciprocal72:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided73:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind75
+	VCVTPH2PS.Z 64(DX), K1, Z14
+	JMP         done74
+
+kind75:
+	VPMOVZXWD.Z 64(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done74
+
+done74:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z8, K4, Z8
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z12, K3, Z12
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly79
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored80
+
+partly79:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored80:
+	JMP done77
+
+kind78:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly82
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored83
+
+partly82:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored83:
+	JMP done77
+
+done77:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind85
+	VCVTPH2PS.Z 96(BX), K1, Z14
+	JMP         done84
+
+kind85:
+	VPMOVZXWD.Z 96(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done84
+
+done84:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal87
+	VDIVPS Z3, Z14, Z3
+	JMP    divided88
+
+reciprocal87:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z3
+
+divided88:
+	VRNDSCALEPS $0x08, Z3, Z14
+	VMINPS      Z4, Z14, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z14, K2
+	VCMPPS      $0x0c, Z4, Z14, K3
+	VSUBPS      Z3, Z14, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind90
+	VCVTPH2PS.Z 96(DX), K1, Z3
+	JMP         done89
+
+kind90:
+	VPMOVZXWD.Z 96(DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done89
+
+done89:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z9, K4, Z9
+	KANDW     K1, K3, K3
+	VADDPS    Z3, Z13, K3, Z13
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind93
+	VCVTPS2PH $0x00, Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly94
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored95
+
+partly94:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored95:
+	JMP done92
+
+kind93:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly97
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored98
+
+partly97:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored98:
+	JMP done92
+
+done92:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, 64(R9)
+	VMOVUPS Z8, 128(R9)
+	VMOVUPS Z9, 192(R9)
+	VMOVUPS Z10, (R10)
+	VMOVUPS Z11, 64(R10)
+	VMOVUPS Z12, 128(R10)
+	VMOVUPS Z13, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R11
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step99:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn6:
+turn103:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns105
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand9:
+strand106:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -1159,39 +2145,39 @@ strand9:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block7:
+block104:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near10
+	JEQ        near107
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near10:
+near107:
 	CMPB      273(CX), $0x00
-	JNE       kind12
+	JNE       kind109
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done11
+	JMP       done108
 
-kind12:
+kind109:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done11
+	JMP       done108
 
-done11:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal14
+	JNE    reciprocal111
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided15
+	JMP    divided112
 
-reciprocal14:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1199,7 +2185,7 @@ reciprocal14:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided15:
+divided112:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1213,21 +2199,21 @@ divided15:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind17
+	JNE         kind114
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done16
+	JMP         done113
 
-kind17:
+kind114:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done16
+	JMP       done113
 
-done16:
+done113:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1239,60 +2225,60 @@ done16:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind20
+	JNE       kind117
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around118
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored22
+	JMP       stored119
 
-around21:
+around118:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored22:
-	JMP done19
+stored119:
+	JMP done116
 
-kind20:
+kind117:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around24
+	JNE       around121
 	VMOVDQU64 Z14, (SI)
-	JMP       stored25
+	JMP       stored122
 
-around24:
+around121:
 	VMOVNTDQ Z14, (SI)
 
-stored25:
-	JMP done19
+stored122:
+	JMP done116
 
-done19:
+done116:
 	CMPB      273(CX), $0x00
-	JNE       kind27
+	JNE       kind124
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done26
+	JMP       done123
 
-kind27:
+kind124:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done26
+	JMP       done123
 
-done26:
+done123:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal29
+	JNE    reciprocal126
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided30
+	JMP    divided127
 
-reciprocal29:
+reciprocal126:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1300,7 +2286,7 @@ reciprocal29:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided30:
+divided127:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1314,21 +2300,21 @@ divided30:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind32
+	JNE         kind129
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done31
+	JMP         done128
 
-kind32:
+kind129:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done31
+	JMP       done128
 
-done31:
+done128:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1340,42 +2326,42 @@ done31:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind132
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around133
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored37
+	JMP       stored134
 
-around36:
+around133:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored37:
-	JMP done34
+stored134:
+	JMP done131
 
-kind35:
+kind132:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around136
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored40
+	JMP       stored137
 
-around39:
+around136:
 	VMOVNTDQ Z14, 64(SI)
 
-stored40:
-	JMP done34
+stored137:
+	JMP done131
 
-done34:
+done131:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block7
+	JNE     block104
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1389,58 +2375,58 @@ done34:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand9
+	JNE     strand106
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn6
+	JMP     turn103
 
-turns8:
-some41:
+turns105:
+some138:
 	TESTQ      AX, AX
-	JLE        done42
+	JLE        done139
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near43
+	JEQ        near140
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near43:
+near140:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand44:
+strand141:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind46
+	JNE          kind143
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done45
+	JMP          done142
 
-kind46:
+kind143:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done45
+	JMP         done142
 
-done45:
+done142:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal48
+	JNE    reciprocal145
 	VDIVPS Z3, Z6, Z3
-	JMP    divided49
+	JMP    divided146
 
-reciprocal48:
+reciprocal145:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided49:
+divided146:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -1448,17 +2434,17 @@ divided49:
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind51
+	JNE         kind148
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done50
+	JMP         done147
 
-kind51:
+kind148:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done50
+	JMP         done147
 
-done50:
+done147:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -1471,18 +2457,18 @@ done50:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind151
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done53
+	JMP       done150
 
-kind54:
+kind151:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done53
+	JMP       done150
 
-done53:
+done150:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -1491,7 +2477,7 @@ done53:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand44
+	JNE  strand141
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -1504,11 +2490,11 @@ done53:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some41
+	JMP  some138
 
-done42:
+done139:
 	DECQ R11
-	JEQ  steps3
+	JEQ  steps100
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1519,9 +2505,9 @@ done42:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step99
 
-steps3:
+steps100:
 	VZEROUPPER
 	RET
 
@@ -1533,9 +2519,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide57
+	JNE          wide154
 	CMPQ         AX, $0x00000040
-	JLT          rest56
+	JLT          rest153
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -1545,53 +2531,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block58:
+block155:
 	CMPQ       AX, $0x00000040
-	JLT        blocks59
+	JLT        blocks156
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near60
+	JEQ        near157
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near60:
+near157:
 	CMPB    72(CX), $0x00
-	JEQ     loaded61
+	JEQ     loaded158
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded61:
+loaded158:
 	CMPB    73(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded159
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded62:
+loaded159:
 	CMPB      273(CX), $0x00
-	JNE       kind64
+	JNE       kind161
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done63
+	JMP       done160
 
-kind64:
+kind161:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done63
+	JMP       done160
 
-done63:
+done160:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal66
+	JNE    reciprocal163
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided67
+	JMP    divided164
 
-reciprocal66:
+reciprocal163:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -1599,7 +2585,7 @@ reciprocal66:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided67:
+divided164:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -1617,21 +2603,21 @@ divided67:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind69
+	JNE         kind166
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done68
+	JMP         done165
 
-kind69:
+kind166:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done68
+	JMP       done165
 
-done68:
+done165:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -1643,72 +2629,72 @@ done68:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind72
+	JNE       kind169
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around170
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored74
+	JMP       stored171
 
-around73:
+around170:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored74:
-	JMP done71
+stored171:
+	JMP done168
 
-kind72:
+kind169:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around173
 	VMOVDQU64 Z15, (SI)
-	JMP       stored77
+	JMP       stored174
 
-around76:
+around173:
 	VMOVNTDQ Z15, (SI)
 
-stored77:
-	JMP done71
+stored174:
+	JMP done168
 
-done71:
+done168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded175
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded78:
+loaded175:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded176
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded79:
+loaded176:
 	CMPB      273(CX), $0x00
-	JNE       kind81
+	JNE       kind178
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done80
+	JMP       done177
 
-kind81:
+kind178:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done80
+	JMP       done177
 
-done80:
+done177:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal83
+	JNE    reciprocal180
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided84
+	JMP    divided181
 
-reciprocal83:
+reciprocal180:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -1716,7 +2702,7 @@ reciprocal83:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided84:
+divided181:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -1734,21 +2720,21 @@ divided84:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind86
+	JNE         kind183
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done85
+	JMP         done182
 
-kind86:
+kind183:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done85
+	JMP       done182
 
-done85:
+done182:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -1760,46 +2746,46 @@ done85:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind89
+	JNE       kind186
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around187
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored91
+	JMP       stored188
 
-around90:
+around187:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored91:
-	JMP done88
+stored188:
+	JMP done185
 
-kind89:
+kind186:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around93
+	JNE       around190
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored94
+	JMP       stored191
 
-around93:
+around190:
 	VMOVNTDQ Z15, 64(SI)
 
-stored94:
-	JMP done88
+stored191:
+	JMP done185
 
-done88:
+done185:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block58
+	JMP  block155
 
-blocks59:
+blocks156:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -1808,59 +2794,59 @@ blocks59:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest56
+	JMP     rest153
 
-wide57:
-block95:
+wide154:
+block192:
 	CMPQ       AX, $0x00000040
-	JLT        blocks96
+	JLT        blocks193
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near97
+	JEQ        near194
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near97:
+near194:
 	XORQ R11, R11
 
-group98:
+group195:
 	CMPB    72(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded196
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded99:
+loaded196:
 	CMPB    73(CX), $0x00
-	JEQ     loaded100
+	JEQ     loaded197
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded100:
+loaded197:
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind199
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
-	JMP       done101
+	JMP       done198
 
-kind102:
+kind199:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done101
+	JMP       done198
 
-done101:
+done198:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal104
+	JNE    reciprocal201
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided105
+	JMP    divided202
 
-reciprocal104:
+reciprocal201:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -1868,7 +2854,7 @@ reciprocal104:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided105:
+divided202:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -1886,21 +2872,21 @@ divided105:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind107
+	JNE         kind204
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
-	JMP         done106
+	JMP         done203
 
-kind107:
+kind204:
 	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done106
+	JMP       done203
 
-done106:
+done203:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -1924,95 +2910,95 @@ done106:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind110
+	JNE       kind207
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around111
+	JNE       around208
 	VMOVDQU64 Y7, (SI)(R11*2)
 	VMOVDQU64 Y8, 32(SI)(R11*2)
-	JMP       stored112
+	JMP       stored209
 
-around111:
+around208:
 	VMOVNTDQ Y7, (SI)(R11*2)
 	VMOVNTDQ Y8, 32(SI)(R11*2)
 
-stored112:
-	JMP done109
+stored209:
+	JMP done206
 
-kind110:
+kind207:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around114
+	JNE       around211
 	VMOVDQU64 Z7, (SI)(R11*2)
-	JMP       stored115
+	JMP       stored212
 
-around114:
+around211:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored115:
-	JMP done109
+stored212:
+	JMP done206
 
-done109:
+done206:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group98
+	JNE  group195
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay116
+	JEQ  stay213
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay116:
+stay213:
 	SUBQ $0x00000040, AX
-	JMP  block95
+	JMP  block192
 
-blocks96:
-rest56:
-some117:
+blocks193:
+rest153:
+some214:
 	TESTQ     AX, AX
-	JLE       done118
+	JLE       done215
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded119
+	JEQ       loaded216
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded119:
+loaded216:
 	CMPB      73(CX), $0x00
-	JEQ       loaded120
+	JEQ       loaded217
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded120:
+loaded217:
 	CMPB        273(CX), $0x00
-	JNE         kind122
+	JNE         kind219
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done121
+	JMP         done218
 
-kind122:
+kind219:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done121
+	JMP         done218
 
-done121:
+done218:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal124
+	JNE    reciprocal221
 	VDIVPS Z1, Z0, Z0
-	JMP    divided125
+	JMP    divided222
 
-reciprocal124:
+reciprocal221:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided125:
+divided222:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -2022,17 +3008,17 @@ divided125:
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind127
+	JNE         kind224
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done126
+	JMP         done223
 
-kind127:
+kind224:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done126
+	JMP         done223
 
-done126:
+done223:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -2045,18 +3031,18 @@ done126:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind227
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done129
+	JMP       done226
 
-kind130:
+kind227:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done129
+	JMP       done226
 
-done129:
+done226:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -2065,9 +3051,9 @@ done129:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some117
+	JMP  some214
 
-done118:
+done215:
 	VZEROUPPER
 	RET
 

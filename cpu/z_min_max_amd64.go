@@ -5,14 +5,14 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var minMaxKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, minMaxAVX512F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, minMaxAVX512F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, minMaxAVX512F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, minMaxAVX512BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, minMaxAVX2F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, tensor.None, 0, 0, 8, 64, false, false, false, false, minMaxAVX2F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, minMaxAVX2F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, minMaxAVX2BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, false, minMaxAVX512F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, false, minMaxAVX512F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, false, minMaxAVX512F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 0, 0, 1, 64, false, false, false, false, false, minMaxAVX512BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, false, minMaxAVX2F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, tensor.None, 0, 0, 8, 64, false, false, false, false, false, minMaxAVX2F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, false, minMaxAVX2F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, tensor.None, 0, 0, 16, 64, false, false, false, false, false, minMaxAVX2BF16},
 }
 
 // minMaxAVX512F32 is, for i from 0 to n-1:

@@ -6,7 +6,7 @@
 
 // func quantizeAVX512F32I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -21,13 +21,395 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z6
+	VBROADCASTSS 2048(SI), Z2
+	VBROADCASTSS 2560(SI), Z3
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	VCVTPS2DQ    Z6, Z6
+	VPBROADCASTB X6, Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS     (DX)(R12*4), Z7
+	VMOVUPS     64(DX)(R12*4), Z8
+	VMOVUPS     128(DX)(R12*4), Z9
+	VMOVUPS     192(DX)(R12*4), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VPACKSSDW   Z7, Z10, Z7
+	VPACKSSDW   Z9, Z8, Z8
+	VPANDD      Z0, Z7, Z7
+	VPANDD      Z0, Z8, Z8
+	VPACKUSWB   Z8, Z7, Z7
+	VPERMD      Z7, Z1, Z7
+	VPADDB      Z6, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z7, (BX)(R12*1)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail17
+
+some8:
+some18:
+	TESTQ R11, R11
+	JLE   done19
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VMOVUPS.Z   (DX)(R12*4), K1, Z7
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z8
+	VFMADD231PS Z4, Z7, Z8
+	VCVTPS2DQ   Z8, Z7
+	VPADDB      Z6, Z7, Z7
+	VPMOVDB     Z7, K1, (BX)(R12*1)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some18
+
+done19:
+	CMPB 275(CX), $0x00
+	JNE  taken22
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z7, (BX)(R12*1)
+	JMP      stored16
+
+tail17:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked21
+
+taken22:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run24:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head28
+
+whole25:
+	CMPQ R12, DI
+	JGT  rest30
+
+next29:
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	VMOVUPS (DX)(R12*4), Z6
+	VMOVUPS 64(DX)(R12*4), Z7
+	VMOVUPS 128(DX)(R12*4), Z8
+	VMOVUPS 192(DX)(R12*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided34:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMINPS        Z3, Z8, Z8
+	VMINPS        Z3, Z9, Z9
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VMAXPS        Z2, Z8, Z8
+	VMAXPS        Z2, Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z0, Z6, Z6
+	VPANDD        Z0, Z7, Z7
+	VPACKUSWB     Z7, Z6, Z6
+	VPERMD        Z6, Z1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around35
+	VMOVDQU64     Z6, (BX)(R12*1)
+
+stored36:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next29
+
+rest30:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail37
+
+some26:
+some38:
+	TESTQ R11, R11
+	JLE   done39
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some40
+
+asked41:
+	VMOVUPS.Z (DX)(R12*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal42
+	VDIVPS    Z4, Z6, Z6
+
+divided43:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z3, Z6, Z6
+	VMAXPS        Z2, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDB       Z6, K1, (BX)(R12*1)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some38
+
+done39:
+	CMPB 275(CX), $0x00
+	JNE  taken44
+
+done27:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run24
+	VZEROUPPER
+	RET
+
+head28:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole25
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some26
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some26
+
+some31:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided34
+
+around35:
+	VMOVNTDQ Z6, (BX)(R12*1)
+	JMP      stored36
+
+tail37:
+	TESTQ R11, R11
+	JEQ   done27
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some26
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some26
+
+some40:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked41
+
+reciprocal42:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided43
+
+taken44:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done27
+	CMPB      276(CX), $0x00
+	JEQ       whole25
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R11)
+	JMP       whole25
+
+other2:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -37,19 +419,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some48
 
-aligned4:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide49
 
-turn7:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand53:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -60,16 +442,16 @@ strand10:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block8:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near11:
+near54:
 	VMOVUPS     (DX), Z9
 	VMOVUPS     64(DX), Z10
 	VMOVUPS     128(DX), Z11
@@ -102,64 +484,64 @@ near11:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around12
+	JNE         around55
 	VMOVDQU64   Z9, (BX)
-	JMP         stored13
+	JMP         stored56
 
-around12:
+around55:
 	VMOVNTDQ Z9, (BX)
 
-stored13:
+stored56:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn50
 
-turns9:
-divide6:
-turn14:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand60:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block15:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near18:
+near61:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z7
 	VMOVUPS 128(DX), Z8
 	VMOVUPS 192(DX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal62
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
-	JMP     divided20
+	JMP     divided63
 
-reciprocal19:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -173,7 +555,7 @@ reciprocal19:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided20:
+divided63:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -205,60 +587,60 @@ divided20:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around64
 	VMOVDQU64     Z6, (BX)
-	JMP           stored22
+	JMP           stored65
 
-around21:
+around64:
 	VMOVNTDQ Z6, (BX)
 
-stored22:
+stored65:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn57
 
-turns16:
-some5:
-some23:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand69:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal70
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided28
+	JMP          divided71
 
-reciprocal27:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided28:
+divided71:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -272,7 +654,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -280,29 +662,29 @@ divided28:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some66
 
-done24:
+done67:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole72
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned47
 
-whole29:
+whole72:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step45
 
-steps3:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -322,25 +704,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide74
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide74
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide74
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide74
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide74
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide74
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide74
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -351,7 +733,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide74
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -363,18 +745,18 @@ row:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block32:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near34:
+near77:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -407,64 +789,64 @@ near34:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around78
 	VMOVDQU64   Z17, (BX)
-	JMP         stored36
+	JMP         stored79
 
-around35:
+around78:
 	VMOVNTDQ Z17, (BX)
 
-stored36:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block75
 
-blocks33:
-divide31:
-block37:
+blocks76:
+divide74:
+block80:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks81
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near82
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near39:
+near82:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded83
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded40:
+loaded83:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded84
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded41:
+loaded84:
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal85
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	JMP     divided43
+	JMP     divided86
 
-reciprocal42:
+reciprocal85:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -478,7 +860,7 @@ reciprocal42:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided43:
+divided86:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -510,50 +892,50 @@ divided43:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around87
 	VMOVDQU64     Z12, (BX)
-	JMP           stored45
+	JMP           stored88
 
-around44:
+around87:
 	VMOVNTDQ Z12, (BX)
 
-stored45:
+stored88:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block80
 
-blocks38:
-some46:
+blocks81:
+some89:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done90
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded91
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded48:
+loaded91:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded92
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded49:
+loaded92:
 	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal93
 	VDIVPS    Z2, Z12, Z12
-	JMP       divided51
+	JMP       divided94
 
-reciprocal50:
+reciprocal93:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided51:
+divided94:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -566,9 +948,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some89
 
-done47:
+done90:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -624,7 +1006,7 @@ GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64I8(n int, call *kernelCall)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -637,13 +1019,224 @@ TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	VMOVUPD 128(DX)(R12*8), Z6
+	VMOVUPD 192(DX)(R12*8), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+
+divided15:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y8
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z8, Z4
+	VCVTPD2DQ     Z6, Y8
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z8, Z5
+	VPMOVDB       Z4, X4
+	VPMOVDB       Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around16
+	VMOVDQU64     X4, (BX)(R12*1)
+	VMOVDQU64     X5, 16(BX)(R12*1)
+
+stored17:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail18
+
+some7:
+some19:
+	TESTQ R11, R11
+	JLE   done20
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some21
+
+asked22:
+	VMOVUPD.Z (DX)(R12*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPD    Z2, Z4, Z4
+
+divided24:
+	VCMPPD        $0x07, Z4, Z4, K2
+	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VCVTPD2DQ     Z4, Y4
+	VPMOVDB       Y4, K1, (BX)(R12*1)
+	ADDQ          $0x00000008, R12
+	SUBQ          $0x00000008, R11
+	JMP           some19
+
+done20:
+	CMPB 275(CX), $0x00
+	JNE  taken25
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ X4, (BX)(R12*1)
+	VMOVNTDQ X5, 16(BX)(R12*1)
+	JMP      stored17
+
+tail18:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some21:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked22
+
+reciprocal23:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided24
+
+taken25:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole6
+
+other2:
+step26:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned28
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -653,43 +1246,43 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some29
 
-aligned4:
-turn6:
+aligned28:
+turn30:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns32
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand33:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block7:
+block31:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near34:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal35
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
+	JMP     divided36
 
-reciprocal11:
+reciprocal35:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -703,7 +1296,7 @@ reciprocal11:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided12:
+divided36:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -733,62 +1326,62 @@ divided12:
 	VPMOVDB       Z4, X4
 	VPMOVDB       Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around37
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored14
+	JMP           stored38
 
-around13:
+around37:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored14:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block31
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand33
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn30
 
-turns8:
-some5:
-some15:
+turns32:
+some29:
+some39:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near17
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near17:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand42:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal43
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided20
+	JMP          divided44
 
-reciprocal19:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided20:
+divided44:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -802,7 +1395,7 @@ divided20:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand18
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -810,29 +1403,29 @@ divided20:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some15
+	JMP           some39
 
-done16:
+done40:
 	TESTQ DI, DI
-	JL    whole21
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned28
 
-whole21:
+whole45:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step26
 
-steps3:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -852,47 +1445,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near25:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded26:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded51
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded27:
+loaded51:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal52
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided53
 
-reciprocal28:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -906,7 +1499,7 @@ reciprocal28:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided29:
+divided53:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -936,52 +1529,52 @@ divided29:
 	VPMOVDB       Z10, X10
 	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around54
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored31
+	JMP           stored55
 
-around30:
+around54:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored31:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block47
 
-blocks24:
-some32:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done57
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded58
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded34:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded59
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded35:
+loaded59:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal60
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided61
 
-reciprocal36:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided37:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -994,9 +1587,9 @@ divided37:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some32
+	JMP           some56
 
-done33:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1020,7 +1613,7 @@ GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F16I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -1035,13 +1628,391 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z6
+	VBROADCASTSS 2048(SI), Z2
+	VBROADCASTSS 2560(SI), Z3
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	VCVTPS2DQ    Z6, Z6
+	VPBROADCASTB X6, Z6
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VCVTPH2PS   (DX)(R12*2), Z7
+	VCVTPH2PS   32(DX)(R12*2), Z8
+	VCVTPH2PS   64(DX)(R12*2), Z9
+	VCVTPH2PS   96(DX)(R12*2), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VPACKSSDW   Z7, Z10, Z7
+	VPACKSSDW   Z9, Z8, Z8
+	VPANDD      Z0, Z7, Z7
+	VPANDD      Z0, Z8, Z8
+	VPACKUSWB   Z8, Z7, Z7
+	VPERMD      Z7, Z1, Z7
+	VPADDB      Z6, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z7, (BX)(R12*1)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail17
+
+some8:
+some18:
+	TESTQ R11, R11
+	JLE   done19
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z7
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z8
+	VFMADD231PS Z4, Z7, Z8
+	VCVTPS2DQ   Z8, Z7
+	VPADDB      Z6, Z7, Z7
+	VPMOVDB     Z7, K1, (BX)(R12*1)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some18
+
+done19:
+	CMPB 275(CX), $0x00
+	JNE  taken22
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z7, (BX)(R12*1)
+	JMP      stored16
+
+tail17:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked21
+
+taken22:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run24:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head28
+
+whole25:
+	CMPQ R12, DI
+	JGT  rest30
+
+next29:
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	VCVTPH2PS (DX)(R12*2), Z6
+	VCVTPH2PS 32(DX)(R12*2), Z7
+	VCVTPH2PS 64(DX)(R12*2), Z8
+	VCVTPH2PS 96(DX)(R12*2), Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+	VDIVPS    Z4, Z8, Z8
+	VDIVPS    Z4, Z9, Z9
+
+divided34:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMINPS        Z3, Z8, Z8
+	VMINPS        Z3, Z9, Z9
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VMAXPS        Z2, Z8, Z8
+	VMAXPS        Z2, Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z0, Z6, Z6
+	VPANDD        Z0, Z7, Z7
+	VPACKUSWB     Z7, Z6, Z6
+	VPERMD        Z6, Z1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around35
+	VMOVDQU64     Z6, (BX)(R12*1)
+
+stored36:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next29
+
+rest30:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail37
+
+some26:
+some38:
+	TESTQ R11, R11
+	JLE   done39
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some40
+
+asked41:
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
+	CMPB        75(CX), $0x00
+	JNE         reciprocal42
+	VDIVPS      Z4, Z6, Z6
+
+divided43:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z3, Z6, Z6
+	VMAXPS        Z2, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDB       Z6, K1, (BX)(R12*1)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some38
+
+done39:
+	CMPB 275(CX), $0x00
+	JNE  taken44
+
+done27:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run24
+	VZEROUPPER
+	RET
+
+head28:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole25
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some26
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some26
+
+some31:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided34
+
+around35:
+	VMOVNTDQ Z6, (BX)(R12*1)
+	JMP      stored36
+
+tail37:
+	TESTQ R11, R11
+	JEQ   done27
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some26
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some26
+
+some40:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked41
+
+reciprocal42:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided43
+
+taken44:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done27
+	CMPB      276(CX), $0x00
+	JEQ       whole25
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R11)
+	JMP       whole25
+
+other2:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1051,19 +2022,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some48
 
-aligned4:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide49
 
-turn7:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand53:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -1074,14 +2045,14 @@ strand10:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block8:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near54:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -1114,62 +2085,62 @@ near11:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around12
+	JNE         around55
 	VMOVDQU64   Z9, (BX)
-	JMP         stored13
+	JMP         stored56
 
-around12:
+around55:
 	VMOVNTDQ Z9, (BX)
 
-stored13:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn50
 
-turns9:
-divide6:
-turn14:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand60:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block15:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near61:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal62
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided20
+	JMP       divided63
 
-reciprocal19:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -1183,7 +2154,7 @@ reciprocal19:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided20:
+divided63:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -1215,60 +2186,60 @@ divided20:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around64
 	VMOVDQU64     Z6, (BX)
-	JMP           stored22
+	JMP           stored65
 
-around21:
+around64:
 	VMOVNTDQ Z6, (BX)
 
-stored22:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn57
 
-turns16:
-some5:
-some23:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand69:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal70
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided28
+	JMP          divided71
 
-reciprocal27:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided28:
+divided71:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -1282,7 +2253,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1290,29 +2261,29 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some66
 
-done24:
+done67:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole72
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned47
 
-whole29:
+whole72:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step45
 
-steps3:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -1333,19 +2304,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none31
+	JEQ   none74
 	LEAQ  16640(R8), R9
 
-block32:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks76
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near34
+	JEQ        near77
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near34:
+near77:
 	VCVTPH2PS   (DX), Z12
 	VCVTPH2PS   32(DX), Z13
 	VCVTPH2PS   64(DX), Z14
@@ -1386,14 +2357,14 @@ near34:
 	VPERMD      Z12, Z1, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around78
 	VMOVDQU64   Z12, (BX)
-	JMP         stored36
+	JMP         stored79
 
-around35:
+around78:
 	VMOVNTDQ Z12, (BX)
 
-stored36:
+stored79:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -1401,30 +2372,30 @@ stored36:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block75
 
-blocks33:
-none31:
+blocks76:
+none74:
 	CMPQ         AX, $0x00000200
-	JLT          divide37
+	JLT          divide80
 	CMPB         72(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	CMPB         73(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	CMPB         75(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide37
+	JHI          divide80
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide80
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide80
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -1435,7 +2406,7 @@ none31:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide37
+	JNE          divide80
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -1447,16 +2418,16 @@ none31:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block38:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks39
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near40:
+near83:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -1489,62 +2460,62 @@ near40:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around84
 	VMOVDQU64   Z17, (BX)
-	JMP         stored42
+	JMP         stored85
 
-around41:
+around84:
 	VMOVNTDQ Z17, (BX)
 
-stored42:
+stored85:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block38
+	JMP  block81
 
-blocks39:
-divide37:
-block43:
+blocks82:
+divide80:
+block86:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks87
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near45
+	JEQ        near88
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near45:
+near88:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded89
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded46:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded90
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded47:
+loaded90:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal91
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided49
+	JMP       divided92
 
-reciprocal48:
+reciprocal91:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -1558,7 +2529,7 @@ reciprocal48:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided49:
+divided92:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -1590,50 +2561,50 @@ divided49:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around93
 	VMOVDQU64     Z12, (BX)
-	JMP           stored51
+	JMP           stored94
 
-around50:
+around93:
 	VMOVNTDQ Z12, (BX)
 
-stored51:
+stored94:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block86
 
-blocks44:
-some52:
+blocks87:
+some95:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done96
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded97
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded54:
+loaded97:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded98
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded55:
+loaded98:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal99
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided57
+	JMP         divided100
 
-reciprocal56:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided57:
+divided100:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -1646,9 +2617,9 @@ divided57:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some52
+	JMP           some95
 
-done53:
+done96:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1666,7 +2637,7 @@ last:
 
 // func quantizeAVX512BF16I8(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -1684,13 +2655,401 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z8
+	VBROADCASTSS 2048(SI), Z4
+	VBROADCASTSS 2560(SI), Z5
+	VBROADCASTSS 3072(SI), Z6
+	VBROADCASTSS 3584(SI), Z7
+	VCVTPS2DQ    Z8, Z8
+	VPBROADCASTB X8, Z8
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVDQU32   (DX)(R12*2), Z10
+	VPSLLD      $0x10, Z10, Z9
+	VPANDD      Z0, Z10, Z10
+	VMOVDQU32   64(DX)(R12*2), Z12
+	VPSLLD      $0x10, Z12, Z11
+	VPANDD      Z0, Z12, Z12
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z13
+	VFMADD231PS Z6, Z9, Z13
+	VMINPS      Z10, Z5, Z10
+	VMAXPS      Z10, Z4, Z10
+	VMULPS      Z7, Z10, Z9
+	VFMADD231PS Z6, Z10, Z9
+	VMINPS      Z11, Z5, Z11
+	VMAXPS      Z11, Z4, Z11
+	VMULPS      Z7, Z11, Z10
+	VFMADD231PS Z6, Z11, Z10
+	VMINPS      Z12, Z5, Z12
+	VMAXPS      Z12, Z4, Z12
+	VMULPS      Z7, Z12, Z11
+	VFMADD231PS Z6, Z12, Z11
+	VCVTPS2DQ   Z13, Z12
+	VCVTPS2DQ   Z9, Z9
+	VCVTPS2DQ   Z10, Z10
+	VCVTPS2DQ   Z11, Z11
+	VMOVDQA64   Z12, Z12
+	VPERMT2W    Z9, Z1, Z12
+	VMOVDQA64   Z10, Z9
+	VPERMT2W    Z11, Z1, Z9
+	VPANDD      Z2, Z12, Z12
+	VPANDD      Z2, Z9, Z9
+	VPACKUSWB   Z9, Z12, Z9
+	VPERMQ      Z9, Z3, Z9
+	VPADDB      Z8, Z9, Z9
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z9, (BX)(R12*1)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail17
+
+some8:
+some18:
+	TESTQ R11, R11
+	JLE   done19
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z10
+	VFMADD231PS Z6, Z9, Z10
+	VCVTPS2DQ   Z10, Z9
+	VPADDB      Z8, Z9, Z9
+	VPMOVDB     Z9, K1, (BX)(R12*1)
+	ADDQ        $0x00000010, R12
+	SUBQ        $0x00000010, R11
+	JMP         some18
+
+done19:
+	CMPB 275(CX), $0x00
+	JNE  taken22
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z9, (BX)(R12*1)
+	JMP      stored16
+
+tail17:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked21
+
+taken22:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z9
+	VMOVNTDQ  Z9, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run24:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z1
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head28
+
+whole25:
+	CMPQ R12, DI
+	JGT  rest30
+
+next29:
+	TESTQ R9, R9
+	JNE   some31
+
+asked32:
+	VPMOVZXWD (DX)(R12*2), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 32(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Z0, Z3, Z3
+	VDIVPS    Z0, Z7, Z7
+	VDIVPS    Z0, Z8, Z8
+	VDIVPS    Z0, Z9, Z9
+
+divided34:
+	VCMPPS        $0x07, Z3, Z3, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z3, K1, Z3
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z1, Z3, Z3
+	VADDPS        Z1, Z7, Z7
+	VADDPS        Z1, Z8, Z8
+	VADDPS        Z1, Z9, Z9
+	VMINPS        Z6, Z3, Z3
+	VMINPS        Z6, Z7, Z7
+	VMINPS        Z6, Z8, Z8
+	VMINPS        Z6, Z9, Z9
+	VMAXPS        Z5, Z3, Z3
+	VMAXPS        Z5, Z7, Z7
+	VMAXPS        Z5, Z8, Z8
+	VMAXPS        Z5, Z9, Z9
+	VCVTPS2DQ     Z3, Z3
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z3, Z3
+	VPACKSSDW     Z9, Z8, Z7
+	VPANDD        Z2, Z3, Z3
+	VPANDD        Z2, Z7, Z7
+	VPACKUSWB     Z7, Z3, Z3
+	VPERMD        Z3, Z4, Z3
+	CMPB          76(CX), $0x00
+	JNE           around35
+	VMOVDQU64     Z3, (BX)(R12*1)
+
+stored36:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next29
+
+rest30:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail37
+
+some26:
+some38:
+	TESTQ R11, R11
+	JLE   done39
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some40
+
+asked41:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	CMPB        75(CX), $0x00
+	JNE         reciprocal42
+	VDIVPS      Z0, Z3, Z3
+
+divided43:
+	VCMPPS        $0x07, Z3, Z3, K2
+	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
+	VADDPS        Z1, Z3, Z3
+	VMINPS        Z6, Z3, Z3
+	VMAXPS        Z5, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVDB       Z3, K1, (BX)(R12*1)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some38
+
+done39:
+	CMPB 275(CX), $0x00
+	JNE  taken44
+
+done27:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run24
+	VZEROUPPER
+	RET
+
+head28:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole25
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x00, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some26
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some26
+
+some31:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z0, Z10, Z10
+	VMULPS       Z10, Z3, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z0, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z0, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z0, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided34
+
+around35:
+	VMOVNTDQ Z3, (BX)(R12*1)
+	JMP      stored36
+
+tail37:
+	TESTQ R11, R11
+	JEQ   done27
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some26
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x00, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some26
+
+some40:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked41
+
+reciprocal42:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z0, Z7, Z7
+	VMULPS       Z7, Z3, Z3
+	JMP          divided43
+
+taken44:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done27
+	CMPB      276(CX), $0x00
+	JEQ       whole25
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x00, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R11)
+	JMP       whole25
+
+other2:
+step45:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned47
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1700,19 +3059,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some48
 
-aligned4:
+aligned47:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide49
 
-turn7:
+turn50:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns52
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand53:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -1723,14 +3082,14 @@ strand10:
 	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
-block8:
+block51:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near54
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near54:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -1767,49 +3126,49 @@ near11:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around12
+	JNE         around55
 	VMOVDQU64   Z12, (BX)
-	JMP         stored13
+	JMP         stored56
 
-around12:
+around55:
 	VMOVNTDQ Z12, (BX)
 
-stored13:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block51
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand53
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn50
 
-turns9:
-divide6:
-turn14:
+turns52:
+divide49:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand60:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block15:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near18:
+near61:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1819,14 +3178,14 @@ near18:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal62
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided20
+	JMP       divided63
 
-reciprocal19:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -1840,7 +3199,7 @@ reciprocal19:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided20:
+divided63:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -1872,61 +3231,61 @@ divided20:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around64
 	VMOVDQU64     Z9, (BX)
-	JMP           stored22
+	JMP           stored65
 
-around21:
+around64:
 	VMOVNTDQ Z9, (BX)
 
-stored22:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn57
 
-turns16:
-some5:
-some23:
+turns59:
+some48:
+some66:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand69:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal70
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided28
+	JMP          divided71
 
-reciprocal27:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided28:
+divided71:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -1940,7 +3299,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand69
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1948,29 +3307,29 @@ divided28:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some66
 
-done24:
+done67:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole72
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned47
 
-whole29:
+whole72:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps46
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step45
 
-steps3:
+steps46:
 	VZEROUPPER
 	RET
 
@@ -1991,19 +3350,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none31
+	JEQ   none74
 	LEAQ  16640(R8), R9
 
-block32:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks76
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near34
+	JEQ        near77
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near34:
+near77:
 	VPMOVZXWD   (DX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   32(DX), Z13
@@ -2048,14 +3407,14 @@ near34:
 	VPERMD      Z12, Z4, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around78
 	VMOVDQU64   Z12, (BX)
-	JMP         stored36
+	JMP         stored79
 
-around35:
+around78:
 	VMOVNTDQ Z12, (BX)
 
-stored36:
+stored79:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2063,30 +3422,30 @@ stored36:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block75
 
-blocks33:
-none31:
+blocks76:
+none74:
 	CMPQ         AX, $0x00000200
-	JLT          divide37
+	JLT          divide80
 	CMPB         72(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	CMPB         73(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	CMPB         75(CX), $0x00
-	JNE          divide37
+	JNE          divide80
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide37
+	JHI          divide80
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide80
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide37
+	JHI          divide80
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -2097,7 +3456,7 @@ none31:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide37
+	JNE          divide80
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -2109,16 +3468,16 @@ none31:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block38:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks39
+	JLT        blocks82
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near83
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near40:
+near83:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -2155,49 +3514,49 @@ near40:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around41
+	JNE         around84
 	VMOVDQU64   Z17, (BX)
-	JMP         stored42
+	JMP         stored85
 
-around41:
+around84:
 	VMOVNTDQ Z17, (BX)
 
-stored42:
+stored85:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block38
+	JMP  block81
 
-blocks39:
-divide37:
-block43:
+blocks82:
+divide80:
+block86:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks87
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near45
+	JEQ        near88
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near45:
+near88:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded89
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded46:
+loaded89:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded90
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded47:
+loaded90:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -2207,14 +3566,14 @@ loaded47:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal91
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided49
+	JMP       divided92
 
-reciprocal48:
+reciprocal91:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2228,7 +3587,7 @@ reciprocal48:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided49:
+divided92:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2260,51 +3619,51 @@ divided49:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around93
 	VMOVDQU64     Z12, (BX)
-	JMP           stored51
+	JMP           stored94
 
-around50:
+around93:
 	VMOVNTDQ Z12, (BX)
 
-stored51:
+stored94:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block86
 
-blocks44:
-some52:
+blocks87:
+some95:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done96
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded97
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded97:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded98
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded55:
+loaded98:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal99
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided57
+	JMP         divided100
 
-reciprocal56:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided57:
+divided100:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -2317,9 +3676,9 @@ divided57:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some52
+	JMP           some95
 
-done53:
+done96:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2391,7 +3750,7 @@ GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
 // func quantizeAVX512F32I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2405,13 +3764,513 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS 1024(SI), Z5
+	VBROADCASTSS 2048(SI), Z1
+	VBROADCASTSS 2560(SI), Z2
+	VBROADCASTSS 3072(SI), Z3
+	VBROADCASTSS 3584(SI), Z4
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS       (DX)(R12*4), Z6
+	VMOVUPS       64(DX)(R12*4), Z7
+	VMOVUPS       128(DX)(R12*4), Z8
+	VMOVUPS       192(DX)(R12*4), Z9
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z10
+	VFMADD231PS   Z3, Z6, Z10
+	VMINPS        Z7, Z2, Z7
+	VMAXPS        Z7, Z1, Z7
+	VMULPS        Z4, Z7, Z6
+	VFMADD231PS   Z3, Z7, Z6
+	VMINPS        Z8, Z2, Z8
+	VMAXPS        Z8, Z1, Z8
+	VMULPS        Z4, Z8, Z7
+	VFMADD231PS   Z3, Z8, Z7
+	VMINPS        Z9, Z2, Z9
+	VMAXPS        Z9, Z1, Z9
+	VMULPS        Z4, Z9, Z8
+	VFMADD231PS   Z3, Z9, Z8
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z5, Z9, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z9, Z9
+	VPERMT2W      Z6, Z0, Z9
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z9, (BX)(R12*2)
+	VMOVDQU64     Z6, 64(BX)(R12*2)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000020
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VMOVUPS       (DX)(R12*4), Z6
+	VMOVUPS       64(DX)(R12*4), Z7
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z8
+	VFMADD231PS   Z3, Z6, Z8
+	VMINPS        Z7, Z2, Z7
+	VMAXPS        Z7, Z1, Z7
+	VMULPS        Z4, Z7, Z6
+	VFMADD231PS   Z3, Z7, Z6
+	VCMPPS        $0x07, Z8, Z8, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z6, Z6
+	VMOVDQA64     Z7, Z7
+	VPERMT2W      Z6, Z0, Z7
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z7, (BX)(R12*2)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VMOVUPS.Z     (DX)(R12*4), K1, Z6
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z7
+	VFMADD231PS   Z3, Z6, Z7
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDW       Z6, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z9, (BX)(R12*2)
+	VMOVNTDQ Z6, 64(BX)(R12*2)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	PREFETCHT1 64(R13)(R12*4)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS 1024(SI), Z4
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VMOVUPS (DX)(R12*4), Z5
+	VMOVUPS 64(DX)(R12*4), Z6
+	VMOVUPS 128(DX)(R12*4), Z7
+	VMOVUPS 192(DX)(R12*4), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal39
+	VDIVPS  Z3, Z5, Z5
+	VDIVPS  Z3, Z6, Z6
+	VDIVPS  Z3, Z7, Z7
+	VDIVPS  Z3, Z8, Z8
+
+divided40:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Z5, (BX)(R12*2)
+	VMOVDQU64     Z6, 64(BX)(R12*2)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000020
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VMOVUPS (DX)(R12*4), Z5
+	VMOVUPS 64(DX)(R12*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal47
+	VDIVPS  Z3, Z5, Z5
+	VDIVPS  Z3, Z6, Z6
+
+divided48:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Z5, (BX)(R12*2)
+
+stored50:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VMOVUPS.Z (DX)(R12*4), K1, Z5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal56
+	VDIVPS    Z3, Z5, Z5
+
+divided57:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z4, Z5, Z5
+	VMINPS        Z2, Z5, Z5
+	VMAXPS        Z1, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVDW       Z5, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Z5, (BX)(R12*2)
+	VMOVNTDQ Z6, 64(BX)(R12*2)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	PREFETCHT1 64(R13)(R12*4)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Z5, (BX)(R12*2)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2421,19 +4280,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -2442,16 +4301,16 @@ strand10:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near11:
+near68:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -2493,66 +4352,66 @@ near11:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored13:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near18:
+near75:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal76
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided20
+	JMP     divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -2566,7 +4425,7 @@ reciprocal19:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -2596,62 +4455,62 @@ divided20:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored22:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -2665,7 +4524,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2673,29 +4532,29 @@ divided28:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -2715,25 +4574,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -2744,7 +4603,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -2754,18 +4613,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near34:
+near91:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -2807,66 +4666,66 @@ near34:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around92
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored36
+	JMP           stored93
 
-around35:
+around92:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored36:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-divide31:
-block37:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near39:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded97
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded40:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded98
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded41:
+loaded98:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal99
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided43
+	JMP     divided100
 
-reciprocal42:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -2880,7 +4739,7 @@ reciprocal42:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided43:
+divided100:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -2910,52 +4769,52 @@ divided43:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around101
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored45
+	JMP           stored102
 
-around44:
+around101:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored45:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block94
 
-blocks38:
-some46:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded48:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded49:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal107
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided51
+	JMP       divided108
 
-reciprocal50:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided51:
+divided108:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -2968,9 +4827,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some103
 
-done47:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3022,7 +4881,7 @@ GLOBL even16<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F32I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3035,13 +4894,517 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 2048(SI), Z0
+	VBROADCASTSS 2560(SI), Z1
+	VBROADCASTSS 3072(SI), Z2
+	VBROADCASTSS 3584(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMOVUPS       64(DX)(R12*4), Z6
+	VMOVUPS       128(DX)(R12*4), Z7
+	VMOVUPS       192(DX)(R12*4), Z8
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z9
+	VFMADD231PS   Z2, Z5, Z9
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z3, Z7, Z6
+	VFMADD231PS   Z2, Z7, Z6
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z3, Z8, Z7
+	VFMADD231PS   Z2, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z4, Z8, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z5, Z10
+	VCVTPS2DQ     Z6, Z11
+	VCVTPS2DQ     Z7, Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
+	VCMPPS        $0x1d, Z13, Z8, K1
+	VCMPPS        $0x1d, Z13, Z5, K2
+	VCMPPS        $0x1d, Z13, Z6, K3
+	VCMPPS        $0x1d, Z13, Z7, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z9, (BX)(R12*4)
+	VMOVDQU64     Z10, 64(BX)(R12*4)
+	VMOVDQU64     Z11, 128(BX)(R12*4)
+	VMOVDQU64     Z12, 192(BX)(R12*4)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000010
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
+	VADDPS        Z4, Z5, Z5
+	VCVTPS2DQ     Z5, Z6
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
+	VCMPPS        $0x1d, Z7, Z5, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z6, (BX)(R12*4)
+
+stored22:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VMOVUPS.Z     (DX)(R12*4), K1, Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
+	VADDPS        Z4, Z5, Z5
+	VCVTPS2DQ     Z5, Z6
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
+	VCMPPS        $0x1d, Z7, Z5, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
+	VMOVDQU32     Z6, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z9, (BX)(R12*4)
+	VMOVNTDQ Z10, 64(BX)(R12*4)
+	VMOVNTDQ Z11, 128(BX)(R12*4)
+	VMOVNTDQ Z12, 192(BX)(R12*4)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Z6, (BX)(R12*4)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VMOVUPS (DX)(R12*4), Z4
+	VMOVUPS 64(DX)(R12*4), Z5
+	VMOVUPS 128(DX)(R12*4), Z6
+	VMOVUPS 192(DX)(R12*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal39
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+
+divided40:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Z8, (BX)(R12*4)
+	VMOVDQU64     Z9, 64(BX)(R12*4)
+	VMOVDQU64     Z10, 128(BX)(R12*4)
+	VMOVDQU64     Z11, 192(BX)(R12*4)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000010
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VMOVUPS (DX)(R12*4), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal47
+	VDIVPS  Z2, Z4, Z4
+
+divided48:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VCVTPS2DQ     Z4, Z5
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
+	VCMPPS        $0x1d, Z6, Z4, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Z5, (BX)(R12*4)
+
+stored50:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VMOVUPS.Z (DX)(R12*4), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal56
+	VDIVPS    Z2, Z4, Z4
+
+divided57:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VCVTPS2DQ     Z4, Z5
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
+	VCMPPS        $0x1d, Z6, Z4, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
+	VMOVDQU32     Z5, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Z8, (BX)(R12*4)
+	VMOVNTDQ Z9, 64(BX)(R12*4)
+	VMOVNTDQ Z10, 128(BX)(R12*4)
+	VMOVNTDQ Z11, 192(BX)(R12*4)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Z5, (BX)(R12*4)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3051,19 +5414,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -3072,16 +5435,16 @@ strand10:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near11:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -3128,70 +5491,70 @@ near11:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored13:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near18:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided20
+	JMP     divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -3205,7 +5568,7 @@ reciprocal19:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -3240,66 +5603,66 @@ divided20:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored22:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -3316,7 +5679,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3324,29 +5687,29 @@ divided28:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -3366,25 +5729,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -3395,7 +5758,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -3405,18 +5768,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near34:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -3463,70 +5826,70 @@ near34:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around92
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored36
+	JMP           stored93
 
-around35:
+around92:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored36:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-divide31:
-block37:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near39:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided43
+	JMP     divided100
 
-reciprocal42:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3540,7 +5903,7 @@ reciprocal42:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided43:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3575,56 +5938,56 @@ divided43:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around101
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored45
+	JMP           stored102
 
-around44:
+around101:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored45:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block94
 
-blocks38:
-some46:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided51
+	JMP       divided108
 
-reciprocal50:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided51:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -3640,9 +6003,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some103
 
-done47:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3680,7 +6043,7 @@ GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -3694,13 +6057,222 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z1
 	VBROADCASTSD 64(CX), Z2
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD 1024(SI), Z4
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R12*8), Z5
+	VMOVUPD 64(DX)(R12*8), Z6
+	VMOVUPD 128(DX)(R12*8), Z7
+	VMOVUPD 192(DX)(R12*8), Z8
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+	VDIVPD  Z3, Z7, Z7
+	VDIVPD  Z3, Z8, Z8
+
+divided15:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VADDPD        Z4, Z7, Z7
+	VADDPD        Z4, Z8, Z8
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMINPD        Z2, Z7, Z7
+	VMINPD        Z2, Z8, Z8
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VMAXPD        Z1, Z7, Z7
+	VMAXPD        Z1, Z8, Z8
+	VCVTPD2DQ     Z5, Y9
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VCVTPD2DQ     Z7, Y9
+	VCVTPD2DQ     Z8, Y6
+	VINSERTI64X4  $0x01, Y6, Z9, Z6
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around16
+	VMOVDQU64     Z5, (BX)(R12*2)
+
+stored17:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+	CMPB 275(CX), $0x00
+	JNE  tail18
+
+some7:
+some19:
+	TESTQ R11, R11
+	JLE   done20
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some21
+
+asked22:
+	VMOVUPD.Z (DX)(R12*8), K1, Z5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPD    Z3, Z5, Z5
+
+divided24:
+	VCMPPD        $0x07, Z5, Z5, K2
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VADDPD        Z4, Z5, Z5
+	VMINPD        Z2, Z5, Z5
+	VMAXPD        Z1, Z5, Z5
+	VCVTPD2DQ     Z5, Y5
+	VPMOVDW       Y5, K1, (BX)(R12*2)
+	ADDQ          $0x00000008, R12
+	SUBQ          $0x00000008, R11
+	JMP           some19
+
+done20:
+	CMPB 275(CX), $0x00
+	JNE  taken25
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z3, Z10, Z10
+	VMULPD       Z10, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z3, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z3, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z3, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z5, (BX)(R12*2)
+	JMP      stored17
+
+tail18:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some21:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked22
+
+reciprocal23:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z3, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided24
+
+taken25:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole6
+
+other2:
+step26:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned28
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3710,43 +6282,43 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some29
 
-aligned4:
-turn6:
+aligned28:
+turn30:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns32
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand33:
 	VBROADCASTSD (R11), Z3
 	VBROADCASTSD 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block7:
+block31:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near34:
 	VMOVUPD (DX), Z5
 	VMOVUPD 64(DX), Z6
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal35
 	VDIVPD  Z3, Z5, Z5
 	VDIVPD  Z3, Z6, Z6
 	VDIVPD  Z3, Z7, Z7
 	VDIVPD  Z3, Z8, Z8
-	JMP     divided12
+	JMP     divided36
 
-reciprocal11:
+reciprocal35:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z5, Z5
@@ -3760,7 +6332,7 @@ reciprocal11:
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z8, Z8
 
-divided12:
+divided36:
 	VCMPPD        $0x07, Z5, Z5, K1
 	VCMPPD        $0x07, Z6, Z6, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -3790,60 +6362,60 @@ divided12:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around37
 	VMOVDQU64     Z5, (BX)
-	JMP           stored14
+	JMP           stored38
 
-around13:
+around37:
 	VMOVNTDQ Z5, (BX)
 
-stored14:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block31
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand33
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn30
 
-turns8:
-some5:
-some15:
+turns32:
+some29:
+some39:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near17
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near17:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand42:
 	VBROADCASTSD (R10), Z3
 	VBROADCASTSD 1024(R10), Z4
 	VMOVUPD.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal43
 	VDIVPD       Z3, Z5, Z3
-	JMP          divided20
+	JMP          divided44
 
-reciprocal19:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z3, Z6, Z6
 	VMULPD       Z6, Z5, Z3
 
-divided20:
+divided44:
 	VCMPPD        $0x07, Z3, Z3, K2
 	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
 	VADDPD        Z4, Z3, Z3
@@ -3857,7 +6429,7 @@ divided20:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand18
+	JNE           strand42
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3865,29 +6437,29 @@ divided20:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000008, AX
-	JMP           some15
+	JMP           some39
 
-done16:
+done40:
 	TESTQ DI, DI
-	JL    whole21
+	JL    whole45
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned28
 
-whole21:
+whole45:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps27
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step26
 
-steps3:
+steps27:
 	VZEROUPPER
 	RET
 
@@ -3907,47 +6479,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks48
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near49
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near25:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded50
 	VMOVUPD (SI), Z1
 	VMOVUPD 64(SI), Z2
 	VMOVUPD 128(SI), Z3
 	VMOVUPD 192(SI), Z4
 
-loaded26:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded51
 	VMOVUPD (DI), Z5
 	VMOVUPD 64(DI), Z6
 	VMOVUPD 128(DI), Z7
 	VMOVUPD 192(DI), Z8
 
-loaded27:
+loaded51:
 	VMOVUPD (DX), Z11
 	VMOVUPD 64(DX), Z12
 	VMOVUPD 128(DX), Z13
 	VMOVUPD 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal52
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
 	VDIVPD  Z4, Z14, Z14
-	JMP     divided29
+	JMP     divided53
 
-reciprocal28:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
 	VDIVPD       Z1, Z15, Z15
 	VMULPD       Z15, Z11, Z11
@@ -3961,7 +6533,7 @@ reciprocal28:
 	VDIVPD       Z4, Z15, Z15
 	VMULPD       Z15, Z14, Z14
 
-divided29:
+divided53:
 	VCMPPD        $0x07, Z11, Z11, K1
 	VCMPPD        $0x07, Z12, Z12, K2
 	VCMPPD        $0x07, Z13, Z13, K3
@@ -3991,50 +6563,50 @@ divided29:
 	VMOVDQA64     Z11, Z11
 	VPERMT2W      Z12, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around54
 	VMOVDQU64     Z11, (BX)
-	JMP           stored31
+	JMP           stored55
 
-around30:
+around54:
 	VMOVNTDQ Z11, (BX)
 
-stored31:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block47
 
-blocks24:
-some32:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done57
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded58
 	VMOVUPD.Z (SI), K1, Z1
 
-loaded34:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded59
 	VMOVUPD.Z (DI), K1, Z5
 
-loaded35:
+loaded59:
 	VMOVUPD.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal60
 	VDIVPD    Z1, Z11, Z11
-	JMP       divided37
+	JMP       divided61
 
-reciprocal36:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
 	VDIVPD       Z1, Z12, Z12
 	VMULPD       Z12, Z11, Z11
 
-divided37:
+divided61:
 	VCMPPD        $0x07, Z11, Z11, K2
 	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
 	VADDPD        Z5, Z11, Z11
@@ -4047,9 +6619,9 @@ divided37:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some32
+	JMP           some56
 
-done33:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4067,7 +6639,7 @@ last:
 
 // func quantizeAVX512F64I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4080,13 +6652,280 @@ TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
+
+next10:
+	TESTQ R9, R9
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	VMOVUPD 128(DX)(R12*8), Z6
+	VMOVUPD 192(DX)(R12*8), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+
+divided15:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y8
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z8, Z4
+	VCVTPD2DQ     Z6, Y8
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z8, Z5
+	CMPB          76(CX), $0x00
+	JNE           around16
+	VMOVDQU64     Z4, (BX)(R12*4)
+	VMOVDQU64     Z5, 64(BX)(R12*4)
+
+stored17:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line18:
+	CMPQ  R11, $0x00000010
+	JLT   lines19
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+
+divided23:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VCVTPD2DQ     Z4, Y8
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z8, Z4
+	CMPB          76(CX), $0x00
+	JNE           around24
+	VMOVDQU64     Z4, (BX)(R12*4)
+
+stored25:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R11, R11
+	JLE   done28
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (DX)(R12*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z4, Z4
+
+divided32:
+	VCMPPD        $0x07, Z4, Z4, K2
+	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VCVTPD2DQ     Z4, Y4
+	VMOVDQU32     Y4, K1, (BX)(R12*4)
+	ADDQ          $0x00000008, R12
+	SUBQ          $0x00000008, R11
+	JMP           some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z2, Z9, Z9
+	VMULPD       Z9, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	VMOVNTDQ Z5, 64(BX)(R12*4)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	PREFETCHT1 64(R13)(R12*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z2, Z6, Z6
+	VMULPD       Z6, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z2, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	JMP      stored25
+
+tail26:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole6
+
+other2:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned36
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4096,43 +6935,43 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some37
 
-aligned4:
-turn6:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns40
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand9:
+strand41:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block7:
+block39:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near10
+	JEQ        near42
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near10:
+near42:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
+	JMP     divided44
 
-reciprocal11:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -4146,7 +6985,7 @@ reciprocal11:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided12:
+divided44:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -4174,62 +7013,62 @@ divided12:
 	VCVTPD2DQ     Z7, Y5
 	VINSERTI64X4  $0x01, Y5, Z9, Z5
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
-	JMP           stored14
+	JMP           stored46
 
-around13:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 
-stored14:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn38
 
-turns8:
-some5:
-some15:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near17
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near17:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided20
+	JMP          divided52
 
-reciprocal19:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided20:
+divided52:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -4243,7 +7082,7 @@ divided20:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand18
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4251,29 +7090,29 @@ divided20:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some15
+	JMP           some47
 
-done16:
+done48:
 	TESTQ DI, DI
-	JL    whole21
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned36
 
-whole21:
+whole53:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step34
 
-steps3:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -4293,47 +7132,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near25:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded26:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded27:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided61
 
-reciprocal28:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -4347,7 +7186,7 @@ reciprocal28:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided29:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -4375,52 +7214,52 @@ divided29:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored31
+	JMP           stored63
 
-around30:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored31:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block55
 
-blocks24:
-some32:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded34:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded35:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided69
 
-reciprocal36:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided37:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -4433,9 +7272,9 @@ divided37:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some32
+	JMP           some64
 
-done33:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4453,7 +7292,7 @@ last:
 
 // func quantizeAVX512H16I16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4467,13 +7306,597 @@ TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS 1024(SI), Z5
+	VBROADCASTSS 2048(SI), Z1
+	VBROADCASTSS 2560(SI), Z2
+	VBROADCASTSS 3072(SI), Z3
+	VBROADCASTSS 3584(SI), Z4
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPH2PS (DX)(R12*2), Z6
+	VCVTPH2PS 32(DX)(R12*2), Z7
+	VCVTPH2PS 64(DX)(R12*2), Z8
+	VCVTPH2PS 96(DX)(R12*2), Z9
+	JMP       done15
+
+kind16:
+	VPMOVZXWD (DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	JMP       done15
+
+done15:
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z10
+	VFMADD231PS   Z3, Z6, Z10
+	VMINPS        Z7, Z2, Z7
+	VMAXPS        Z7, Z1, Z7
+	VMULPS        Z4, Z7, Z6
+	VFMADD231PS   Z3, Z7, Z6
+	VMINPS        Z8, Z2, Z8
+	VMAXPS        Z8, Z1, Z8
+	VMULPS        Z4, Z8, Z7
+	VFMADD231PS   Z3, Z8, Z7
+	VMINPS        Z9, Z2, Z9
+	VMAXPS        Z9, Z1, Z9
+	VMULPS        Z4, Z9, Z8
+	VFMADD231PS   Z3, Z9, Z8
+	VCMPPS        $0x07, Z10, Z10, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z5, Z9, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VCVTPS2DQ     Z9, Z9
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z9, Z9
+	VPERMT2W      Z6, Z0, Z9
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z9, (BX)(R12*2)
+	VMOVDQU64     Z6, 64(BX)(R12*2)
+
+stored19:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line20:
+	CMPQ  R11, $0x00000020
+	JLT   lines21
+	TESTQ R9, R9
+	JNE   some22
+
+asked23:
+	CMPB      273(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS (DX)(R12*2), Z6
+	VCVTPH2PS 32(DX)(R12*2), Z7
+	JMP       done24
+
+kind25:
+	VPMOVZXWD (DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done24
+
+done24:
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z8
+	VFMADD231PS   Z3, Z6, Z8
+	VMINPS        Z7, Z2, Z7
+	VMAXPS        Z7, Z1, Z7
+	VMULPS        Z4, Z7, Z6
+	VFMADD231PS   Z3, Z7, Z6
+	VCMPPS        $0x07, Z8, Z8, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z6, Z6
+	VMOVDQA64     Z7, Z7
+	VPERMT2W      Z6, Z0, Z7
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Z7, (BX)(R12*2)
+
+stored28:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line20
+
+lines21:
+	CMPB 275(CX), $0x00
+	JNE  tail29
+
+some8:
+some30:
+	TESTQ R11, R11
+	JLE   done31
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some32
+
+asked33:
+	CMPB        273(CX), $0x00
+	JNE         kind35
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
+	JMP         done34
+
+kind35:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done34
+
+done34:
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z7
+	VFMADD231PS   Z3, Z6, Z7
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDW       Z6, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some30
+
+done31:
+	CMPB 275(CX), $0x00
+	JNE  taken37
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around18:
+	VMOVNTDQ Z9, (BX)(R12*2)
+	VMOVNTDQ Z6, 64(BX)(R12*2)
+	JMP      stored19
+
+some22:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked23
+
+around27:
+	VMOVNTDQ Z7, (BX)(R12*2)
+	JMP      stored28
+
+tail29:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some32:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked33
+
+taken37:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run39:
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS 1024(SI), Z4
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head43
+
+whole40:
+	CMPQ R12, DI
+	JGT  rest45
+
+next44:
+	TESTQ R9, R9
+	JNE   some46
+
+asked47:
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPH2PS (DX)(R12*2), Z5
+	VCVTPH2PS 32(DX)(R12*2), Z6
+	VCVTPH2PS 64(DX)(R12*2), Z7
+	VCVTPH2PS 96(DX)(R12*2), Z8
+	JMP       done48
+
+kind49:
+	VPMOVZXWD (DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done48
+
+done48:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal51
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+	VDIVPS Z3, Z8, Z8
+
+divided52:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z7, Z7, K3
+	VCMPPS        $0x07, Z8, Z8, K4
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K4, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VADDPS        Z4, Z8, Z8
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMINPS        Z2, Z7, Z7
+	VMINPS        Z2, Z8, Z8
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VMAXPS        Z1, Z7, Z7
+	VMAXPS        Z1, Z8, Z8
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VCVTPS2DQ     Z8, Z8
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	VMOVDQA64     Z7, Z6
+	VPERMT2W      Z8, Z0, Z6
+	CMPB          76(CX), $0x00
+	JNE           around53
+	VMOVDQU64     Z5, (BX)(R12*2)
+	VMOVDQU64     Z6, 64(BX)(R12*2)
+
+stored54:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next44
+
+rest45:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line55:
+	CMPQ  R11, $0x00000020
+	JLT   lines56
+	TESTQ R9, R9
+	JNE   some57
+
+asked58:
+	CMPB      273(CX), $0x00
+	JNE       kind60
+	VCVTPH2PS (DX)(R12*2), Z5
+	VCVTPH2PS 32(DX)(R12*2), Z6
+	JMP       done59
+
+kind60:
+	VPMOVZXWD (DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	JMP       done59
+
+done59:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal62
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+
+divided63:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VMINPS        Z2, Z5, Z5
+	VMINPS        Z2, Z6, Z6
+	VMAXPS        Z1, Z5, Z5
+	VMAXPS        Z1, Z6, Z6
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VMOVDQA64     Z5, Z5
+	VPERMT2W      Z6, Z0, Z5
+	CMPB          76(CX), $0x00
+	JNE           around64
+	VMOVDQU64     Z5, (BX)(R12*2)
+
+stored65:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line55
+
+lines56:
+	CMPB 275(CX), $0x00
+	JNE  tail66
+
+some41:
+some67:
+	TESTQ R11, R11
+	JLE   done68
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some69
+
+asked70:
+	CMPB        273(CX), $0x00
+	JNE         kind72
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
+	JMP         done71
+
+kind72:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         done71
+
+done71:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal74
+	VDIVPS Z3, Z5, Z5
+
+divided75:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z4, Z5, Z5
+	VMINPS        Z2, Z5, Z5
+	VMAXPS        Z1, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVDW       Z5, K1, (BX)(R12*2)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some67
+
+done68:
+	CMPB 275(CX), $0x00
+	JNE  taken76
+
+done42:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run39
+	VZEROUPPER
+	RET
+
+head43:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole40
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some41
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some41
+
+some46:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked47
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	JMP          divided52
+
+around53:
+	VMOVNTDQ Z5, (BX)(R12*2)
+	VMOVNTDQ Z6, 64(BX)(R12*2)
+	JMP      stored54
+
+some57:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked58
+
+reciprocal62:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided63
+
+around64:
+	VMOVNTDQ Z5, (BX)(R12*2)
+	JMP      stored65
+
+tail66:
+	TESTQ R11, R11
+	JEQ   done42
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some41
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some41
+
+some69:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided75
+
+taken76:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done42
+	CMPB      276(CX), $0x00
+	JEQ       whole40
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole40
+
+other2:
+step77:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned79
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4483,19 +7906,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some80
 
-aligned4:
+aligned79:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide81
 
-turn7:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns84
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand85:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4504,23 +7927,23 @@ strand10:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block8:
+block83:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near86
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near86:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind88
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done12
+	JMP       done87
 
-kind13:
+kind88:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4533,9 +7956,9 @@ kind13:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done12
+	JMP       done87
 
-done12:
+done87:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -4573,60 +7996,60 @@ done12:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around15
+	JNE           around90
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored16
+	JMP           stored91
 
-around15:
+around90:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored16:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn82
 
-turns9:
-divide6:
-turn17:
+turns84:
+divide81:
+turn92:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns94
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand20:
+strand95:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block18:
+block93:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near21
+	JEQ        near96
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near21:
+near96:
 	CMPB      273(CX), $0x00
-	JNE       kind23
+	JNE       kind98
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done22
+	JMP       done97
 
-kind23:
+kind98:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -4639,18 +8062,18 @@ kind23:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done22
+	JMP       done97
 
-done22:
+done97:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal25
+	JNE    reciprocal100
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided26
+	JMP    divided101
 
-reciprocal25:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4664,7 +8087,7 @@ reciprocal25:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided26:
+divided101:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4694,73 +8117,73 @@ divided26:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around102
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored28
+	JMP           stored103
 
-around27:
+around102:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored28:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block18
+	JNE  block93
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand20
+	JNE  strand95
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn92
 
-turns19:
-some5:
-some29:
+turns94:
+some80:
+some104:
 	TESTQ      AX, AX
-	JLE        done30
+	JLE        done105
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near31
+	JEQ        near106
 	PREFETCHT1 (DX)(R9*1)
 
-near31:
+near106:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand32:
+strand107:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind34
+	JNE          kind109
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done33
+	JMP          done108
 
-kind34:
+kind109:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done33
+	JMP         done108
 
-done33:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal111
 	VDIVPS Z3, Z5, Z3
-	JMP    divided37
+	JMP    divided112
 
-reciprocal36:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided37:
+divided112:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4774,7 +8197,7 @@ divided37:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand32
+	JNE           strand107
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4782,29 +8205,29 @@ divided37:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some29
+	JMP           some104
 
-done30:
+done105:
 	TESTQ DI, DI
-	JL    whole38
+	JL    whole113
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned79
 
-whole38:
+whole113:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps78
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step77
 
-steps3:
+steps78:
 	VZEROUPPER
 	RET
 
@@ -4825,28 +8248,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none40
+	JEQ   none115
 	LEAQ  16640(R8), R9
 
-block41:
+block116:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks117
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near43
+	JEQ        near118
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near43:
+near118:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind120
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done44
+	JMP       done119
 
-kind45:
+kind120:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -4859,9 +8282,9 @@ kind45:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done44
+	JMP       done119
 
-done44:
+done119:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -4887,13 +8310,13 @@ done44:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded47
+	JEQ         loaded122
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded47:
+loaded122:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -4915,16 +8338,16 @@ loaded47:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around123
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored49
+	JMP           stored124
 
-around48:
+around123:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored49:
+stored124:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4932,30 +8355,30 @@ stored49:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block116
 
-blocks42:
-none40:
+blocks117:
+none115:
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide125
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide125
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide125
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide125
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4966,7 +8389,7 @@ none40:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide125
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4976,25 +8399,25 @@ none40:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block51:
+block126:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks127
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near128
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near53:
+near128:
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind130
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done54
+	JMP       done129
 
-kind55:
+kind130:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5007,9 +8430,9 @@ kind55:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done54
+	JMP       done129
 
-done54:
+done129:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -5047,60 +8470,60 @@ done54:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around57
+	JNE           around132
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored58
+	JMP           stored133
 
-around57:
+around132:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored58:
+stored133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block126
 
-blocks52:
-divide50:
-block59:
+blocks127:
+divide125:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks60
+	JLT        blocks135
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near61
+	JEQ        near136
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near61:
+near136:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded137
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded62:
+loaded137:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded138
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded63:
+loaded138:
 	CMPB      273(CX), $0x00
-	JNE       kind65
+	JNE       kind140
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done64
+	JMP       done139
 
-kind65:
+kind140:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -5113,18 +8536,18 @@ kind65:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done64
+	JMP       done139
 
-done64:
+done139:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal67
+	JNE    reciprocal142
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided68
+	JMP    divided143
 
-reciprocal67:
+reciprocal142:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -5138,7 +8561,7 @@ reciprocal67:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided68:
+divided143:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -5168,63 +8591,63 @@ divided68:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around144
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored70
+	JMP           stored145
 
-around69:
+around144:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored70:
+stored145:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block59
+	JMP  block134
 
-blocks60:
-some71:
+blocks135:
+some146:
 	TESTQ     AX, AX
-	JLE       done72
+	JLE       done147
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded148
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded73:
+loaded148:
 	CMPB      73(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded149
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded74:
+loaded149:
 	CMPB        273(CX), $0x00
-	JNE         kind76
+	JNE         kind151
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done75
+	JMP         done150
 
-kind76:
+kind151:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done75
+	JMP         done150
 
-done75:
+done150:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal78
+	JNE    reciprocal153
 	VDIVPS Z1, Z11, Z11
-	JMP    divided79
+	JMP    divided154
 
-reciprocal78:
+reciprocal153:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided79:
+divided154:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -5237,9 +8660,9 @@ divided79:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some71
+	JMP           some146
 
-done72:
+done147:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5257,7 +8680,7 @@ last:
 
 // func quantizeAVX512H16I32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -5270,13 +8693,597 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 2048(SI), Z0
+	VBROADCASTSS 2560(SI), Z1
+	VBROADCASTSS 3072(SI), Z2
+	VBROADCASTSS 3584(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPH2PS (DX)(R12*2), Z5
+	VCVTPH2PS 32(DX)(R12*2), Z6
+	VCVTPH2PS 64(DX)(R12*2), Z7
+	VCVTPH2PS 96(DX)(R12*2), Z8
+	JMP       done15
+
+kind16:
+	VPMOVZXWD (DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 64(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 96(DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done15
+
+done15:
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z9
+	VFMADD231PS   Z2, Z5, Z9
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z3, Z7, Z6
+	VFMADD231PS   Z2, Z7, Z6
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z3, Z8, Z7
+	VFMADD231PS   Z2, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z4, Z8, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z5, Z10
+	VCVTPS2DQ     Z6, Z11
+	VCVTPS2DQ     Z7, Z12
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
+	VCMPPS        $0x1d, Z13, Z8, K1
+	VCMPPS        $0x1d, Z13, Z5, K2
+	VCMPPS        $0x1d, Z13, Z6, K3
+	VCMPPS        $0x1d, Z13, Z7, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z9, (BX)(R12*4)
+	VMOVDQU64     Z10, 64(BX)(R12*4)
+	VMOVDQU64     Z11, 128(BX)(R12*4)
+	VMOVDQU64     Z12, 192(BX)(R12*4)
+
+stored19:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line20:
+	CMPQ  R11, $0x00000010
+	JLT   lines21
+	TESTQ R9, R9
+	JNE   some22
+
+asked23:
+	CMPB      273(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS (DX)(R12*2), Z5
+	JMP       done24
+
+kind25:
+	VPMOVZXWD (DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done24
+
+done24:
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
+	VADDPS        Z4, Z5, Z5
+	VCVTPS2DQ     Z5, Z6
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
+	VCMPPS        $0x1d, Z7, Z5, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Z6, (BX)(R12*4)
+
+stored28:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line20
+
+lines21:
+	CMPB 275(CX), $0x00
+	JNE  tail29
+
+some8:
+some30:
+	TESTQ R11, R11
+	JLE   done31
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some32
+
+asked33:
+	CMPB        273(CX), $0x00
+	JNE         kind35
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
+	JMP         done34
+
+kind35:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         done34
+
+done34:
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
+	VADDPS        Z4, Z5, Z5
+	VCVTPS2DQ     Z5, Z6
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
+	VCMPPS        $0x1d, Z7, Z5, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
+	VMOVDQU32     Z6, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some30
+
+done31:
+	CMPB 275(CX), $0x00
+	JNE  taken37
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around18:
+	VMOVNTDQ Z9, (BX)(R12*4)
+	VMOVNTDQ Z10, 64(BX)(R12*4)
+	VMOVNTDQ Z11, 128(BX)(R12*4)
+	VMOVNTDQ Z12, 192(BX)(R12*4)
+	JMP      stored19
+
+some22:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked23
+
+around27:
+	VMOVNTDQ Z6, (BX)(R12*4)
+	JMP      stored28
+
+tail29:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some32:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked33
+
+taken37:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run39:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head43
+
+whole40:
+	CMPQ R12, DI
+	JGT  rest45
+
+next44:
+	TESTQ R9, R9
+	JNE   some46
+
+asked47:
+	CMPB      273(CX), $0x00
+	JNE       kind49
+	VCVTPH2PS (DX)(R12*2), Z4
+	VCVTPH2PS 32(DX)(R12*2), Z5
+	VCVTPH2PS 64(DX)(R12*2), Z6
+	VCVTPH2PS 96(DX)(R12*2), Z7
+	JMP       done48
+
+kind49:
+	VPMOVZXWD (DX)(R12*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done48
+
+done48:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal51
+	VDIVPS Z2, Z4, Z4
+	VDIVPS Z2, Z5, Z5
+	VDIVPS Z2, Z6, Z6
+	VDIVPS Z2, Z7, Z7
+
+divided52:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z8
+	VCVTPS2DQ     Z5, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
+	VCMPPS        $0x1d, Z12, Z4, K1
+	VCMPPS        $0x1d, Z12, Z5, K2
+	VCMPPS        $0x1d, Z12, Z6, K3
+	VCMPPS        $0x1d, Z12, Z7, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          76(CX), $0x00
+	JNE           around53
+	VMOVDQU64     Z8, (BX)(R12*4)
+	VMOVDQU64     Z9, 64(BX)(R12*4)
+	VMOVDQU64     Z10, 128(BX)(R12*4)
+	VMOVDQU64     Z11, 192(BX)(R12*4)
+
+stored54:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next44
+
+rest45:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line55:
+	CMPQ  R11, $0x00000010
+	JLT   lines56
+	TESTQ R9, R9
+	JNE   some57
+
+asked58:
+	CMPB      273(CX), $0x00
+	JNE       kind60
+	VCVTPH2PS (DX)(R12*2), Z4
+	JMP       done59
+
+kind60:
+	VPMOVZXWD (DX)(R12*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done59
+
+done59:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal62
+	VDIVPS Z2, Z4, Z4
+
+divided63:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VCVTPS2DQ     Z4, Z5
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
+	VCMPPS        $0x1d, Z6, Z4, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
+	CMPB          76(CX), $0x00
+	JNE           around64
+	VMOVDQU64     Z5, (BX)(R12*4)
+
+stored65:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line55
+
+lines56:
+	CMPB 275(CX), $0x00
+	JNE  tail66
+
+some41:
+some67:
+	TESTQ R11, R11
+	JLE   done68
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some69
+
+asked70:
+	CMPB        273(CX), $0x00
+	JNE         kind72
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
+	JMP         done71
+
+kind72:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done71
+
+done71:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal74
+	VDIVPS Z2, Z4, Z4
+
+divided75:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VCVTPS2DQ     Z4, Z5
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
+	VCMPPS        $0x1d, Z6, Z4, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
+	VMOVDQU32     Z5, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some67
+
+done68:
+	CMPB 275(CX), $0x00
+	JNE  taken76
+
+done42:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run39
+	VZEROUPPER
+	RET
+
+head43:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole40
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some41
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some41
+
+some46:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked47
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided52
+
+around53:
+	VMOVNTDQ Z8, (BX)(R12*4)
+	VMOVNTDQ Z9, 64(BX)(R12*4)
+	VMOVNTDQ Z10, 128(BX)(R12*4)
+	VMOVNTDQ Z11, 192(BX)(R12*4)
+	JMP      stored54
+
+some57:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked58
+
+reciprocal62:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided63
+
+around64:
+	VMOVNTDQ Z5, (BX)(R12*4)
+	JMP      stored65
+
+tail66:
+	TESTQ R11, R11
+	JEQ   done42
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some41
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some41
+
+some69:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided75
+
+taken76:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done42
+	CMPB      276(CX), $0x00
+	JEQ       whole40
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole40
+
+other2:
+step77:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned79
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5286,19 +9293,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some80
 
-aligned4:
+aligned79:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide81
 
-turn7:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns84
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand85:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -5307,23 +9314,23 @@ strand10:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block8:
+block83:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near86
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near86:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind88
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done12
+	JMP       done87
 
-kind13:
+kind88:
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -5336,9 +9343,9 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done12
+	JMP       done87
 
-done12:
+done87:
 	VMINPS        Z7, Z3, Z7
 	VMAXPS        Z7, Z2, Z7
 	VMULPS        Z5, Z7, Z11
@@ -5381,64 +9388,64 @@ done12:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around15
+	JNE           around90
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored16
+	JMP           stored91
 
-around15:
+around90:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored16:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn82
 
-turns9:
-divide6:
-turn17:
+turns84:
+divide81:
+turn92:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns94
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand20:
+strand95:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block18:
+block93:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near21
+	JEQ        near96
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near21:
+near96:
 	CMPB      273(CX), $0x00
-	JNE       kind23
+	JNE       kind98
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done22
+	JMP       done97
 
-kind23:
+kind98:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -5451,18 +9458,18 @@ kind23:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done22
+	JMP       done97
 
-done22:
+done97:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal25
+	JNE    reciprocal100
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
-	JMP    divided26
+	JMP    divided101
 
-reciprocal25:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5476,7 +9483,7 @@ reciprocal25:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided26:
+divided101:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5511,77 +9518,77 @@ divided26:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around102
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored28
+	JMP           stored103
 
-around27:
+around102:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored28:
+stored103:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block18
+	JNE  block93
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand20
+	JNE  strand95
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn92
 
-turns19:
-some5:
-some29:
+turns94:
+some80:
+some104:
 	TESTQ      AX, AX
-	JLE        done30
+	JLE        done105
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near31
+	JEQ        near106
 	PREFETCHT1 (DX)(R9*1)
 
-near31:
+near106:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand32:
+strand107:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	CMPB         273(CX), $0x00
-	JNE          kind34
+	JNE          kind109
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          done33
+	JMP          done108
 
-kind34:
+kind109:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done33
+	JMP         done108
 
-done33:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal111
 	VDIVPS Z2, Z4, Z2
-	JMP    divided37
+	JMP    divided112
 
-reciprocal36:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided37:
+divided112:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5598,7 +9605,7 @@ divided37:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand32
+	JNE           strand107
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5606,29 +9613,29 @@ divided37:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some29
+	JMP           some104
 
-done30:
+done105:
 	TESTQ DI, DI
-	JL    whole38
+	JL    whole113
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned79
 
-whole38:
+whole113:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps78
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step77
 
-steps3:
+steps78:
 	VZEROUPPER
 	RET
 
@@ -5649,28 +9656,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none40
+	JEQ   none115
 	LEAQ  16640(R8), R9
 
-block41:
+block116:
 	CMPQ       AX, $0x00000040
-	JLT        blocks42
+	JLT        blocks117
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near43
+	JEQ        near118
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near43:
+near118:
 	CMPB      273(CX), $0x00
-	JNE       kind45
+	JNE       kind120
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done44
+	JMP       done119
 
-kind45:
+kind120:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -5683,9 +9690,9 @@ kind45:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done44
+	JMP       done119
 
-done44:
+done119:
 	VMOVUPS     (R8), Z14
 	VMOVUPS     4160(R8), Z15
 	VMINPS      Z10, Z15, Z10
@@ -5711,13 +9718,13 @@ done44:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        73(CX), $0x00
-	JEQ         loaded47
+	JEQ         loaded122
 	VMOVUPS     (DI), Z4
 	VMOVUPS     64(DI), Z5
 	VMOVUPS     128(DI), Z6
 	VMOVUPS     192(DI), Z7
 
-loaded47:
+loaded122:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -5744,20 +9751,20 @@ loaded47:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around123
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored49
+	JMP           stored124
 
-around48:
+around123:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored49:
+stored124:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -5765,30 +9772,30 @@ stored49:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block41
+	JMP  block116
 
-blocks42:
-none40:
+blocks117:
+none115:
 	CMPQ         AX, $0x00000200
-	JLT          divide50
+	JLT          divide125
 	CMPB         72(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	CMPB         73(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	CMPB         75(CX), $0x00
-	JNE          divide50
+	JNE          divide125
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide50
+	JHI          divide125
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide125
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide50
+	JHI          divide125
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5799,7 +9806,7 @@ none40:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide50
+	JNE          divide125
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5809,25 +9816,25 @@ none40:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block51:
+block126:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks127
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near128
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near53:
+near128:
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind130
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done54
+	JMP       done129
 
-kind55:
+kind130:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -5840,9 +9847,9 @@ kind55:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done54
+	JMP       done129
 
-done54:
+done129:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -5885,64 +9892,64 @@ done54:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around57
+	JNE           around132
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored58
+	JMP           stored133
 
-around57:
+around132:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored58:
+stored133:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block126
 
-blocks52:
-divide50:
-block59:
+blocks127:
+divide125:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks60
+	JLT        blocks135
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near61
+	JEQ        near136
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near61:
+near136:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded137
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded62:
+loaded137:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded138
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded63:
+loaded138:
 	CMPB      273(CX), $0x00
-	JNE       kind65
+	JNE       kind140
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done64
+	JMP       done139
 
-kind65:
+kind140:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -5955,18 +9962,18 @@ kind65:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done64
+	JMP       done139
 
-done64:
+done139:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal67
+	JNE    reciprocal142
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided68
+	JMP    divided143
 
-reciprocal67:
+reciprocal142:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5980,7 +9987,7 @@ reciprocal67:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided68:
+divided143:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6015,67 +10022,67 @@ divided68:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around144
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored70
+	JMP           stored145
 
-around69:
+around144:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored70:
+stored145:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block59
+	JMP  block134
 
-blocks60:
-some71:
+blocks135:
+some146:
 	TESTQ     AX, AX
-	JLE       done72
+	JLE       done147
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded148
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded73:
+loaded148:
 	CMPB      73(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded149
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded74:
+loaded149:
 	CMPB        273(CX), $0x00
-	JNE         kind76
+	JNE         kind151
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done75
+	JMP         done150
 
-kind76:
+kind151:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done75
+	JMP         done150
 
-done75:
+done150:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal78
+	JNE    reciprocal153
 	VDIVPS Z0, Z10, Z10
-	JMP    divided79
+	JMP    divided154
 
-reciprocal78:
+reciprocal153:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided79:
+divided154:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6091,9 +10098,9 @@ divided79:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some71
+	JMP           some146
 
-done72:
+done147:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6111,7 +10118,7 @@ last:
 
 // func quantizeAVX512F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -6124,13 +10131,475 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 2048(SI), Z0
+	VBROADCASTSS 2560(SI), Z1
+	VBROADCASTSS 3072(SI), Z2
+	VBROADCASTSS 3584(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMOVUPS       64(DX)(R12*4), Z6
+	VMOVUPS       128(DX)(R12*4), Z7
+	VMOVUPS       192(DX)(R12*4), Z8
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z9
+	VFMADD231PS   Z2, Z5, Z9
+	VMINPS        Z6, Z1, Z6
+	VMAXPS        Z6, Z0, Z6
+	VMULPS        Z3, Z6, Z5
+	VFMADD231PS   Z2, Z6, Z5
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z3, Z7, Z6
+	VFMADD231PS   Z2, Z7, Z6
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z3, Z8, Z7
+	VFMADD231PS   Z2, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z4, Z8, Z8
+	VADDPS        Z4, Z5, Z5
+	VADDPS        Z4, Z6, Z6
+	VADDPS        Z4, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around15
+	VMOVDQU64     Z8, (BX)(R12*4)
+	VMOVDQU64     Z5, 64(BX)(R12*4)
+	VMOVDQU64     Z6, 128(BX)(R12*4)
+	VMOVDQU64     Z7, 192(BX)(R12*4)
+
+stored16:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line17:
+	CMPQ  R11, $0x00000010
+	JLT   lines18
+	TESTQ R9, R9
+	JNE   some19
+
+asked20:
+	VMOVUPS       (DX)(R12*4), Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
+	VADDPS        Z4, Z5, Z5
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z5, (BX)(R12*4)
+
+stored22:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line17
+
+lines18:
+	CMPB 275(CX), $0x00
+	JNE  tail23
+
+some8:
+some24:
+	TESTQ R11, R11
+	JLE   done25
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some26
+
+asked27:
+	VMOVUPS.Z     (DX)(R12*4), K1, Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
+	VADDPS        Z4, Z5, Z5
+	VMOVUPS       Z5, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some24
+
+done25:
+	CMPB 275(CX), $0x00
+	JNE  taken28
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked14
+
+around15:
+	VMOVNTDQ Z8, (BX)(R12*4)
+	VMOVNTDQ Z5, 64(BX)(R12*4)
+	VMOVNTDQ Z6, 128(BX)(R12*4)
+	VMOVNTDQ Z7, 192(BX)(R12*4)
+	JMP      stored16
+
+some19:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked20
+
+around21:
+	VMOVNTDQ Z5, (BX)(R12*4)
+	JMP      stored22
+
+tail23:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some26:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked27
+
+taken28:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run30:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head34
+
+whole31:
+	CMPQ R12, DI
+	JGT  rest36
+
+next35:
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	VMOVUPS (DX)(R12*4), Z4
+	VMOVUPS 64(DX)(R12*4), Z5
+	VMOVUPS 128(DX)(R12*4), Z6
+	VMOVUPS 192(DX)(R12*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal39
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+
+divided40:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around41
+	VMOVDQU64     Z4, (BX)(R12*4)
+	VMOVDQU64     Z5, 64(BX)(R12*4)
+	VMOVDQU64     Z6, 128(BX)(R12*4)
+	VMOVDQU64     Z7, 192(BX)(R12*4)
+
+stored42:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next35
+
+rest36:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line43:
+	CMPQ  R11, $0x00000010
+	JLT   lines44
+	TESTQ R9, R9
+	JNE   some45
+
+asked46:
+	VMOVUPS (DX)(R12*4), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal47
+	VDIVPS  Z2, Z4, Z4
+
+divided48:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	CMPB          76(CX), $0x00
+	JNE           around49
+	VMOVDQU64     Z4, (BX)(R12*4)
+
+stored50:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  line43
+
+lines44:
+	CMPB 275(CX), $0x00
+	JNE  tail51
+
+some32:
+some52:
+	TESTQ R11, R11
+	JLE   done53
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some54
+
+asked55:
+	VMOVUPS.Z (DX)(R12*4), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal56
+	VDIVPS    Z2, Z4, Z4
+
+divided57:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VMOVUPS       Z4, K1, (BX)(R12*4)
+	ADDQ          $0x00000010, R12
+	SUBQ          $0x00000010, R11
+	JMP           some52
+
+done53:
+	CMPB 275(CX), $0x00
+	JNE  taken58
+
+done33:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run30
+	VZEROUPPER
+	RET
+
+head34:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole31
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x02, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some32
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some32
+
+some37:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*4)
+	PREFETCHT1 64(R11)(R12*4)
+	PREFETCHT1 128(R11)(R12*4)
+	PREFETCHT1 192(R11)(R12*4)
+	JMP        asked38
+
+reciprocal39:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided40
+
+around41:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	VMOVNTDQ Z5, 64(BX)(R12*4)
+	VMOVNTDQ Z6, 128(BX)(R12*4)
+	VMOVNTDQ Z7, 192(BX)(R12*4)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked46
+
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided48
+
+around49:
+	VMOVNTDQ Z4, (BX)(R12*4)
+	JMP      stored50
+
+tail51:
+	TESTQ R11, R11
+	JEQ   done33
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some32
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x02, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some32
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked55
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided57
+
+taken58:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done33
+	CMPB      276(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x02, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole31
+
+other2:
+step59:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned61
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6140,19 +10609,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some62
 
-aligned4:
+aligned61:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide63
 
-turn7:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand67:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -6161,16 +10630,16 @@ strand10:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block8:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near11:
+near68:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -6204,70 +10673,70 @@ near11:
 	VADDPS        Z6, Z8, Z8
 	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around69
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored13
+	JMP           stored70
 
-around12:
+around69:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored13:
+stored70:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn64
 
-turns9:
-divide6:
-turn14:
+turns66:
+divide63:
+turn71:
 	CMPQ AX, 104(CX)
-	JLT  turns16
+	JLT  turns73
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand17:
+strand74:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block15:
+block72:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near75
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near18:
+near75:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal76
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided20
+	JMP     divided77
 
-reciprocal19:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -6281,7 +10750,7 @@ reciprocal19:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided20:
+divided77:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -6303,66 +10772,66 @@ divided20:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around78
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored22
+	JMP           stored79
 
-around21:
+around78:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored22:
+stored79:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block15
+	JNE  block72
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand17
+	JNE  strand74
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn14
+	JMP  turn71
 
-turns16:
-some5:
-some23:
+turns73:
+some62:
+some80:
 	TESTQ      AX, AX
-	JLE        done24
+	JLE        done81
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near82
 	PREFETCHT1 (DX)(R9*1)
 
-near25:
+near82:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand26:
+strand83:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal84
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided28
+	JMP          divided85
 
-reciprocal27:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided28:
+divided85:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -6375,7 +10844,7 @@ divided28:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand26
+	JNE           strand83
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6383,29 +10852,29 @@ divided28:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some23
+	JMP           some80
 
-done24:
+done81:
 	TESTQ DI, DI
-	JL    whole29
+	JL    whole86
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned61
 
-whole29:
+whole86:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps60
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step59
 
-steps3:
+steps60:
 	VZEROUPPER
 	RET
 
@@ -6425,25 +10894,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide88
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide88
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide31
+	JHI          divide88
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -6454,7 +10923,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide31
+	JNE          divide88
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -6464,18 +10933,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block32:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near34:
+near91:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -6509,70 +10978,70 @@ near34:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around92
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored36
+	JMP           stored93
 
-around35:
+around92:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored36:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block89
 
-blocks33:
-divide31:
-block37:
+blocks90:
+divide88:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near39:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded97
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded98
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded98:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal42
+	JNE     reciprocal99
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided43
+	JMP     divided100
 
-reciprocal42:
+reciprocal99:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -6586,7 +11055,7 @@ reciprocal42:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided43:
+divided100:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6608,56 +11077,56 @@ divided43:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around101
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored45
+	JMP           stored102
 
-around44:
+around101:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored45:
+stored102:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block94
 
-blocks38:
-some46:
+blocks95:
+some103:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done104
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded105
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded105:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded106
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded106:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal107
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided51
+	JMP       divided108
 
-reciprocal50:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided51:
+divided108:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6669,9 +11138,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some103
 
-done47:
+done104:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6689,7 +11158,7 @@ last:
 
 // func quantizeAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -6702,73 +11171,50 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 248(CX)
-	MOVQ    $-1, DI
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    BX, R9
-	NEGQ    R9
-	ANDQ    $0x3f, R9
-	SHRQ    $0x03, R9
-	CMPQ    R9, AX
-	CMOVQGT AX, R9
-	SUBQ    R9, AX
-	MOVQ    AX, DI
-	MOVQ    R9, AX
-	JMP     some5
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
 
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R10
-	MOVQ SI, R11
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head9
 
-strand9:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 1024(R11), Z3
-	MOVQ         104(CX), R9
+whole6:
+	CMPQ R12, DI
+	JGT  rest11
 
-block7:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near10
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 128(DX)(R12*1)
-	PREFETCHT1 192(DX)(R12*1)
+next10:
+	TESTQ R9, R9
+	JNE   some12
 
-near10:
-	VMOVUPD (DX), Z4
-	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z6
-	VMOVUPD 192(DX), Z7
+asked13:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	VMOVUPD 128(DX)(R12*8), Z6
+	VMOVUPD 192(DX)(R12*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal14
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
 
-reciprocal11:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z6, Z6
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z7, Z7
-
-divided12:
+divided15:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -6790,66 +11236,339 @@ divided12:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around16
+	VMOVDQU64     Z4, (BX)(R12*8)
+	VMOVDQU64     Z5, 64(BX)(R12*8)
+	VMOVDQU64     Z6, 128(BX)(R12*8)
+	VMOVDQU64     Z7, 192(BX)(R12*8)
+
+stored17:
+	ADDQ $0x00000020, R12
+	CMPQ R12, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line18:
+	CMPQ  R11, $0x00000008
+	JLT   lines19
+	TESTQ R9, R9
+	JNE   some20
+
+asked21:
+	VMOVUPD (DX)(R12*8), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+
+divided23:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	CMPB          76(CX), $0x00
+	JNE           around24
+	VMOVDQU64     Z4, (BX)(R12*8)
+
+stored25:
+	ADDQ $0x00000008, R12
+	SUBQ $0x00000008, R11
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R11, R11
+	JLE   done28
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (DX)(R12*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z4, Z4
+
+divided32:
+	VCMPPD        $0x07, Z4, Z4, K2
+	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VMOVUPD       Z4, K1, (BX)(R12*8)
+	ADDQ          $0x00000008, R12
+	SUBQ          $0x00000008, R11
+	JMP           some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R8
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole6
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x03, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*8)
+	PREFETCHT1 64(R11)(R12*8)
+	PREFETCHT1 128(R11)(R12*8)
+	PREFETCHT1 192(R11)(R12*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (BX)(R12*8)
+	VMOVNTDQ Z5, 64(BX)(R12*8)
+	VMOVNTDQ Z6, 128(BX)(R12*8)
+	VMOVNTDQ Z7, 192(BX)(R12*8)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (BX)(R12*8)
+	JMP      stored25
+
+tail26:
+	TESTQ R11, R11
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x03, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x03, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R11)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
+	SHRQ    $0x03, R9
+	CMPQ    R9, AX
+	CMOVQGT AX, R9
+	SUBQ    R9, AX
+	MOVQ    AX, DI
+	MOVQ    R9, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand41:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	MOVQ         104(CX), R9
+
+block39:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near42
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near42:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+
+divided44:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around45
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored14
+	JMP           stored46
 
-around13:
+around45:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored14:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block7
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand9
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn38
 
-turns8:
-some5:
-some15:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done48
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near17
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 
-near17:
+near49:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand18:
+strand50:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided20
+	JMP          divided52
 
-reciprocal19:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided20:
+divided52:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -6862,7 +11581,7 @@ divided20:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand18
+	JNE           strand50
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6870,29 +11589,29 @@ divided20:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some15
+	JMP           some47
 
-done16:
+done48:
 	TESTQ DI, DI
-	JL    whole21
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned36
 
-whole21:
+whole53:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step34
 
-steps3:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -6912,47 +11631,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block23:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks56
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near25
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near25:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded26:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded27:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided61
 
-reciprocal28:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -6966,7 +11685,7 @@ reciprocal28:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided29:
+divided61:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -6988,56 +11707,56 @@ divided29:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around30
+	JNE           around62
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored31
+	JMP           stored63
 
-around30:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored31:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block55
 
-blocks24:
-some32:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded34:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded35:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided69
 
-reciprocal36:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided37:
+divided69:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -7049,9 +11768,9 @@ divided37:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some32
+	JMP           some64
 
-done33:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7069,7 +11788,7 @@ last:
 
 // func quantizeAVX512H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $0-16
+TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -7087,13 +11806,773 @@ TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run6:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 1024(SI), Z9
+	VBROADCASTSS 2048(SI), Z5
+	VBROADCASTSS 2560(SI), Z6
+	VBROADCASTSS 3072(SI), Z7
+	VBROADCASTSS 3584(SI), Z8
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head10
+
+whole7:
+	CMPQ R12, DI
+	JGT  rest12
+
+next11:
+	TESTQ R9, R9
+	JNE   some13
+
+asked14:
+	CMPB      273(CX), $0x00
+	JNE       kind16
+	VCVTPH2PS (DX)(R12*2), Z10
+	VCVTPH2PS 32(DX)(R12*2), Z11
+	VCVTPH2PS 64(DX)(R12*2), Z12
+	VCVTPH2PS 96(DX)(R12*2), Z13
+	JMP       done15
+
+kind16:
+	VPMOVZXWD (DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX)(R12*2), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX)(R12*2), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done15
+
+done15:
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z14
+	VFMADD231PS   Z7, Z10, Z14
+	VMINPS        Z11, Z6, Z11
+	VMAXPS        Z11, Z5, Z11
+	VMULPS        Z8, Z11, Z10
+	VFMADD231PS   Z7, Z11, Z10
+	VMINPS        Z12, Z6, Z12
+	VMAXPS        Z12, Z5, Z12
+	VMULPS        Z8, Z12, Z11
+	VFMADD231PS   Z7, Z12, Z11
+	VMINPS        Z13, Z6, Z13
+	VMAXPS        Z13, Z5, Z13
+	VMULPS        Z8, Z13, Z12
+	VFMADD231PS   Z7, Z13, Z12
+	VCMPPS        $0x07, Z14, Z14, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z14, K1, Z13
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z9, Z13, Z13
+	VADDPS        Z9, Z10, Z10
+	VADDPS        Z9, Z11, Z11
+	VADDPS        Z9, Z12, Z12
+	CMPB          273(CX), $0x00
+	JNE           kind19
+	VCVTPS2PH     $0x00, Z13, Y13
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z11, Y11
+	VCVTPS2PH     $0x00, Z12, Y12
+	CMPB          76(CX), $0x00
+	JNE           around20
+	VMOVDQU64     Y13, (BX)(R12*2)
+	VMOVDQU64     Y10, 32(BX)(R12*2)
+	VMOVDQU64     Y11, 64(BX)(R12*2)
+	VMOVDQU64     Y12, 96(BX)(R12*2)
+
+stored21:
+	JMP done18
+
+kind19:
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z14
+	VPADDD    Z2, Z13, K1, Z14
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z15
+	VPADDD    Z2, Z10, K1, Z15
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z16
+	VPADDD    Z2, Z11, K1, Z16
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z17
+	VPADDD    Z2, Z12, K1, Z17
+	VCMPPS    $0x03, Z13, Z13, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	VMOVDQU32 Z3, K1, Z14
+	VMOVDQU32 Z3, K2, Z15
+	VMOVDQU32 Z3, K3, Z16
+	VMOVDQU32 Z3, K4, Z17
+	VMOVDQA64 Z14, Z10
+	VPERMT2W  Z15, Z4, Z10
+	VMOVDQA64 Z16, Z11
+	VPERMT2W  Z17, Z4, Z11
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU64 Z10, (BX)(R12*2)
+	VMOVDQU64 Z11, 64(BX)(R12*2)
+
+stored24:
+	JMP done18
+
+done18:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next11
+
+rest12:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line25:
+	CMPQ  R11, $0x00000020
+	JLT   lines26
+	TESTQ R9, R9
+	JNE   some27
+
+asked28:
+	CMPB      273(CX), $0x00
+	JNE       kind30
+	VCVTPH2PS (DX)(R12*2), Z10
+	VCVTPH2PS 32(DX)(R12*2), Z11
+	JMP       done29
+
+kind30:
+	VPMOVZXWD (DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	JMP       done29
+
+done29:
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z12
+	VFMADD231PS   Z7, Z10, Z12
+	VMINPS        Z11, Z6, Z11
+	VMAXPS        Z11, Z5, Z11
+	VMULPS        Z8, Z11, Z10
+	VFMADD231PS   Z7, Z11, Z10
+	VCMPPS        $0x07, Z12, Z12, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z12, K1, Z11
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z9, Z11, Z11
+	VADDPS        Z9, Z10, Z10
+	CMPB          273(CX), $0x00
+	JNE           kind33
+	VCVTPS2PH     $0x00, Z11, Y11
+	VCVTPS2PH     $0x00, Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around34
+	VMOVDQU64     Y11, (BX)(R12*2)
+	VMOVDQU64     Y10, 32(BX)(R12*2)
+
+stored35:
+	JMP done32
+
+kind33:
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z12
+	VPADDD    Z2, Z11, K1, Z12
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z13
+	VPADDD    Z2, Z10, K1, Z13
+	VCMPPS    $0x03, Z11, Z11, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQU32 Z3, K1, Z12
+	VMOVDQU32 Z3, K2, Z13
+	VMOVDQA64 Z12, Z10
+	VPERMT2W  Z13, Z4, Z10
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z10, (BX)(R12*2)
+
+stored38:
+	JMP done32
+
+done32:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line25
+
+lines26:
+	CMPB 275(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R11, R11
+	JLE   done41
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some42
+
+asked43:
+	CMPB        273(CX), $0x00
+	JNE         kind45
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z10
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done44
+
+done44:
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z11
+	VFMADD231PS   Z7, Z10, Z11
+	VCMPPS        $0x07, Z11, Z11, K2
+	VRNDSCALEPS.Z $0x08, Z11, K2, Z10
+	VADDPS        Z9, Z10, Z10
+	CMPB          273(CX), $0x00
+	JNE           kind48
+	VCVTPS2PH     $0x00, Z10, Y10
+	VMOVDQU16     Y10, K1, (BX)(R12*2)
+	JMP           done47
+
+kind48:
+	VPTESTMD  Z0, Z10, K2
+	VPADDD    Z1, Z10, Z11
+	VPADDD    Z2, Z10, K2, Z11
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQU32 Z3, K2, Z11
+	VPSRLD    $0x10, Z11, Z10
+	VPMOVDW   Z10, Y10
+	VMOVDQU16 Y10, K1, (BX)(R12*2)
+	JMP       done47
+
+done47:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  some40
+
+done41:
+	CMPB 275(CX), $0x00
+	JNE  taken50
+
+done9:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run6
+	VZEROUPPER
+	RET
+
+head10:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole7
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some8
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some8
+
+some13:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked14
+
+around20:
+	VMOVNTDQ Y13, (BX)(R12*2)
+	VMOVNTDQ Y10, 32(BX)(R12*2)
+	VMOVNTDQ Y11, 64(BX)(R12*2)
+	VMOVNTDQ Y12, 96(BX)(R12*2)
+	JMP      stored21
+
+around23:
+	VMOVNTDQ Z10, (BX)(R12*2)
+	VMOVNTDQ Z11, 64(BX)(R12*2)
+	JMP      stored24
+
+some27:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked28
+
+around34:
+	VMOVNTDQ Y11, (BX)(R12*2)
+	VMOVNTDQ Y10, 32(BX)(R12*2)
+	JMP      stored35
+
+around37:
+	VMOVNTDQ Z10, (BX)(R12*2)
+	JMP      stored38
+
+tail39:
+	TESTQ R11, R11
+	JEQ   done9
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some8
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some8
+
+some42:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked43
+
+taken50:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done9
+	CMPB      276(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z10
+	VMOVNTDQ  Z10, -64(R11)
+	JMP       whole7
+
+divide4:
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R9
+	MOVQ DX, R10
+
+run52:
+	VBROADCASTSS (SI), Z7
+	VBROADCASTSS 1024(SI), Z8
+	XORQ         R12, R12
+	CMPB         275(CX), $0x00
+	JNE          head56
+
+whole53:
+	CMPQ R12, DI
+	JGT  rest58
+
+next57:
+	TESTQ R9, R9
+	JNE   some59
+
+asked60:
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPH2PS (DX)(R12*2), Z9
+	VCVTPH2PS 32(DX)(R12*2), Z10
+	VCVTPH2PS 64(DX)(R12*2), Z11
+	VCVTPH2PS 96(DX)(R12*2), Z12
+	JMP       done61
+
+kind62:
+	VPMOVZXWD (DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX)(R12*2), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX)(R12*2), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done61
+
+done61:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal64
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+	VDIVPS Z7, Z11, Z11
+	VDIVPS Z7, Z12, Z12
+
+divided65:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VCMPPS        $0x07, Z11, Z11, K3
+	VCMPPS        $0x07, Z12, Z12, K4
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VRNDSCALEPS.Z $0x08, Z11, K3, Z11
+	VRNDSCALEPS.Z $0x08, Z12, K4, Z12
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VADDPS        Z8, Z11, Z11
+	VADDPS        Z8, Z12, Z12
+	VMINPS        Z6, Z9, Z9
+	VMINPS        Z6, Z10, Z10
+	VMINPS        Z6, Z11, Z11
+	VMINPS        Z6, Z12, Z12
+	VMAXPS        Z5, Z9, Z9
+	VMAXPS        Z5, Z10, Z10
+	VMAXPS        Z5, Z11, Z11
+	VMAXPS        Z5, Z12, Z12
+	CMPB          273(CX), $0x00
+	JNE           kind67
+	VCVTPS2PH     $0x00, Z9, Y9
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z11, Y11
+	VCVTPS2PH     $0x00, Z12, Y12
+	CMPB          76(CX), $0x00
+	JNE           around68
+	VMOVDQU64     Y9, (BX)(R12*2)
+	VMOVDQU64     Y10, 32(BX)(R12*2)
+	VMOVDQU64     Y11, 64(BX)(R12*2)
+	VMOVDQU64     Y12, 96(BX)(R12*2)
+
+stored69:
+	JMP done66
+
+kind67:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z16
+	VPADDD    Z2, Z12, K1, Z16
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	VMOVDQU32 Z3, K1, Z13
+	VMOVDQU32 Z3, K2, Z14
+	VMOVDQU32 Z3, K3, Z15
+	VMOVDQU32 Z3, K4, Z16
+	VMOVDQA64 Z13, Z9
+	VPERMT2W  Z14, Z4, Z9
+	VMOVDQA64 Z15, Z10
+	VPERMT2W  Z16, Z4, Z10
+	CMPB      76(CX), $0x00
+	JNE       around71
+	VMOVDQU64 Z9, (BX)(R12*2)
+	VMOVDQU64 Z10, 64(BX)(R12*2)
+
+stored72:
+	JMP done66
+
+done66:
+	ADDQ $0x00000040, R12
+	CMPQ R12, DI
+	JLE  next57
+
+rest58:
+	MOVQ AX, R11
+	SUBQ R12, R11
+
+line73:
+	CMPQ  R11, $0x00000020
+	JLT   lines74
+	TESTQ R9, R9
+	JNE   some75
+
+asked76:
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPH2PS (DX)(R12*2), Z9
+	VCVTPH2PS 32(DX)(R12*2), Z10
+	JMP       done77
+
+kind78:
+	VPMOVZXWD (DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done77
+
+done77:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal80
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+
+divided81:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z8, Z9, Z9
+	VADDPS        Z8, Z10, Z10
+	VMINPS        Z6, Z9, Z9
+	VMINPS        Z6, Z10, Z10
+	VMAXPS        Z5, Z9, Z9
+	VMAXPS        Z5, Z10, Z10
+	CMPB          273(CX), $0x00
+	JNE           kind83
+	VCVTPS2PH     $0x00, Z9, Y9
+	VCVTPS2PH     $0x00, Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around84
+	VMOVDQU64     Y9, (BX)(R12*2)
+	VMOVDQU64     Y10, 32(BX)(R12*2)
+
+stored85:
+	JMP done82
+
+kind83:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z11
+	VPADDD    Z2, Z9, K1, Z11
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z12
+	VPADDD    Z2, Z10, K1, Z12
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQA64 Z11, Z9
+	VPERMT2W  Z12, Z4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around87
+	VMOVDQU64 Z9, (BX)(R12*2)
+
+stored88:
+	JMP done82
+
+done82:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+	JMP  line73
+
+lines74:
+	CMPB 275(CX), $0x00
+	JNE  tail89
+
+some54:
+some90:
+	TESTQ R11, R11
+	JLE   done91
+	MOVQ  $-1, R13
+	BZHIQ R11, R13, R13
+	KMOVW R13, K1
+	TESTQ R9, R9
+	JNE   some92
+
+asked93:
+	CMPB        273(CX), $0x00
+	JNE         kind95
+	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
+	JMP         done94
+
+kind95:
+	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done94
+
+done94:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal97
+	VDIVPS Z7, Z9, Z9
+
+divided98:
+	VCMPPS        $0x07, Z9, Z9, K2
+	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
+	VADDPS        Z8, Z9, Z9
+	VMINPS        Z6, Z9, Z9
+	VMAXPS        Z5, Z9, Z9
+	CMPB          273(CX), $0x00
+	JNE           kind100
+	VCVTPS2PH     $0x00, Z9, Y9
+	VMOVDQU16     Y9, K1, (BX)(R12*2)
+	JMP           done99
+
+kind100:
+	VPTESTMD  Z0, Z9, K2
+	VPADDD    Z1, Z9, Z10
+	VPADDD    Z2, Z9, K2, Z10
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 Z3, K2, Z10
+	VPSRLD    $0x10, Z10, Z9
+	VPMOVDW   Z9, Y9
+	VMOVDQU16 Y9, K1, (BX)(R12*2)
+	JMP       done99
+
+done99:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+	JMP  some90
+
+done91:
+	CMPB 275(CX), $0x00
+	JNE  taken102
+
+done55:
+	ADDQ 152(CX), R10
+	MOVQ R10, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R8
+	JNE  run52
+	VZEROUPPER
+	RET
+
+head56:
+	MOVQ BX, R13
+	ANDQ $0x3f, R13
+	JEQ  whole53
+	MOVQ $0x00000040, R11
+	SUBQ R13, R11
+	SHRQ $0x01, R11
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some54
+	LEAQ (SP), BX
+	ADDQ R13, BX
+	JMP  some54
+
+some59:
+	LEAQ       (DX)(R9*1), R11
+	PREFETCHT1 (R11)(R12*2)
+	PREFETCHT1 64(R11)(R12*2)
+	JMP        asked60
+
+reciprocal64:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z12, Z12
+	JMP          divided65
+
+around68:
+	VMOVNTDQ Y9, (BX)(R12*2)
+	VMOVNTDQ Y10, 32(BX)(R12*2)
+	VMOVNTDQ Y11, 64(BX)(R12*2)
+	VMOVNTDQ Y12, 96(BX)(R12*2)
+	JMP      stored69
+
+around71:
+	VMOVNTDQ Z9, (BX)(R12*2)
+	VMOVNTDQ Z10, 64(BX)(R12*2)
+	JMP      stored72
+
+some75:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked76
+
+reciprocal80:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z7, Z11, Z11
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z7, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided81
+
+around84:
+	VMOVNTDQ Y9, (BX)(R12*2)
+	VMOVNTDQ Y10, 32(BX)(R12*2)
+	JMP      stored85
+
+around87:
+	VMOVNTDQ Z9, (BX)(R12*2)
+	JMP      stored88
+
+tail89:
+	TESTQ R11, R11
+	JEQ   done55
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some54
+	MOVB  $0x01, 276(CX)
+	MOVQ  R12, R13
+	SHLQ  $0x01, R13
+	LEAQ  (SP), BX
+	SUBQ  R13, BX
+	JMP   some54
+
+some92:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked93
+
+reciprocal97:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided98
+
+taken102:
+	ADDQ      R11, R12
+	MOVQ      248(CX), BX
+	CMPQ      R12, AX
+	JEQ       done55
+	CMPB      276(CX), $0x00
+	JEQ       whole53
+	MOVB      $0x00, 276(CX)
+	MOVQ      R12, R11
+	SHLQ      $0x01, R11
+	ADDQ      BX, R11
+	VMOVDQU64 (SP), Z9
+	VMOVNTDQ  Z9, -64(R11)
+	JMP       whole53
+
+other2:
+step103:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned105
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7103,19 +12582,19 @@ step2:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some5
+	JMP     some106
 
-aligned4:
+aligned105:
 	CMPB 77(CX), $0x00
-	JEQ  divide6
+	JEQ  divide107
 
-turn7:
+turn108:
 	CMPQ AX, 104(CX)
-	JLT  turns9
+	JLT  turns110
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand10:
+strand111:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -7124,23 +12603,23 @@ strand10:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block8:
+block109:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near112
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near11:
+near112:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind114
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done12
+	JMP       done113
 
-kind13:
+kind114:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -7153,9 +12632,9 @@ kind13:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done12
+	JMP       done113
 
-done12:
+done113:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -7185,29 +12664,29 @@ done12:
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
 	CMPB          273(CX), $0x00
-	JNE           kind16
+	JNE           kind117
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around118
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored18
+	JMP           stored119
 
-around17:
+around118:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored18:
-	JMP done15
+stored119:
+	JMP done116
 
-kind16:
+kind117:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -7233,63 +12712,63 @@ kind16:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around121
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored21
+	JMP       stored122
 
-around20:
+around121:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored21:
-	JMP done15
+stored122:
+	JMP done116
 
-done15:
+done116:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block8
+	JNE  block109
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand10
+	JNE  strand111
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn7
+	JMP  turn108
 
-turns9:
-divide6:
-turn22:
+turns110:
+divide107:
+turn123:
 	CMPQ AX, 104(CX)
-	JLT  turns24
+	JLT  turns125
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand25:
+strand126:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block23:
+block124:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near26
+	JEQ        near127
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near26:
+near127:
 	CMPB      273(CX), $0x00
-	JNE       kind28
+	JNE       kind129
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done27
+	JMP       done128
 
-kind28:
+kind129:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -7302,18 +12781,18 @@ kind28:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done27
+	JMP       done128
 
-done27:
+done128:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal30
+	JNE    reciprocal131
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided31
+	JMP    divided132
 
-reciprocal30:
+reciprocal131:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -7327,7 +12806,7 @@ reciprocal30:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided31:
+divided132:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -7349,29 +12828,29 @@ divided31:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind33
+	JNE           kind134
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around135
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored35
+	JMP           stored136
 
-around34:
+around135:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored35:
-	JMP done32
+stored136:
+	JMP done133
 
-kind33:
+kind134:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -7397,88 +12876,88 @@ kind33:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around138
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored38
+	JMP       stored139
 
-around37:
+around138:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored38:
-	JMP done32
+stored139:
+	JMP done133
 
-done32:
+done133:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block23
+	JNE  block124
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand25
+	JNE  strand126
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn22
+	JMP  turn123
 
-turns24:
-some5:
-some39:
+turns125:
+some106:
+some140:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done141
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near142
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near142:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand143:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind44
+	JNE          kind145
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done43
+	JMP          done144
 
-kind44:
+kind145:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done43
+	JMP         done144
 
-done43:
+done144:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal46
+	JNE    reciprocal147
 	VDIVPS Z7, Z9, Z7
-	JMP    divided47
+	JMP    divided148
 
-reciprocal46:
+reciprocal147:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided47:
+divided148:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
 	CMPB          273(CX), $0x00
-	JNE           kind49
+	JNE           kind150
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done48
+	JMP           done149
 
-kind49:
+kind150:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -7487,16 +12966,16 @@ kind49:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done48
+	JMP       done149
 
-done48:
+done149:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand42
+	JNE  strand143
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7504,29 +12983,29 @@ done48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some39
+	JMP  some140
 
-done40:
+done141:
 	TESTQ DI, DI
-	JL    whole51
+	JL    whole152
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned4
+	JMP   aligned105
 
-whole51:
+whole152:
 	DECQ R8
-	JEQ  steps3
+	JEQ  steps104
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step103
 
-steps3:
+steps104:
 	VZEROUPPER
 	RET
 
@@ -7547,28 +13026,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  288(CX), R8
 	TESTQ R8, R8
-	JEQ   none53
+	JEQ   none154
 	LEAQ  16640(R8), R9
 
-block54:
+block155:
 	CMPQ       AX, $0x00000040
-	JLT        blocks55
+	JLT        blocks156
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near157
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near56:
+near157:
 	CMPB      273(CX), $0x00
-	JNE       kind58
+	JNE       kind159
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done57
+	JMP       done158
 
-kind58:
+kind159:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7581,9 +13060,9 @@ kind58:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done57
+	JMP       done158
 
-done57:
+done158:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -7609,13 +13088,13 @@ done57:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded60
+	JEQ         loaded161
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded60:
+loaded161:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -7629,29 +13108,29 @@ loaded60:
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
 	CMPB          273(CX), $0x00
-	JNE           kind62
+	JNE           kind163
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around63
+	JNE           around164
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored64
+	JMP           stored165
 
-around63:
+around164:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored64:
-	JMP done61
+stored165:
+	JMP done162
 
-kind62:
+kind163:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -7677,19 +13156,19 @@ kind62:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around167
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored67
+	JMP       stored168
 
-around66:
+around167:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored67:
-	JMP done61
+stored168:
+	JMP done162
 
-done61:
+done162:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -7697,30 +13176,30 @@ done61:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block54
+	JMP  block155
 
-blocks55:
-none53:
+blocks156:
+none154:
 	CMPQ         AX, $0x00000200
-	JLT          divide68
+	JLT          divide169
 	CMPB         72(CX), $0x00
-	JNE          divide68
+	JNE          divide169
 	CMPB         73(CX), $0x00
-	JNE          divide68
+	JNE          divide169
 	CMPB         75(CX), $0x00
-	JNE          divide68
+	JNE          divide169
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide68
+	JHI          divide169
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide169
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide68
+	JHI          divide169
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -7731,7 +13210,7 @@ none53:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide68
+	JNE          divide169
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -7741,25 +13220,25 @@ none53:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block69:
+block170:
 	CMPQ       AX, $0x00000040
-	JLT        blocks70
+	JLT        blocks171
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near71
+	JEQ        near172
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near71:
+near172:
 	CMPB      273(CX), $0x00
-	JNE       kind73
+	JNE       kind174
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done72
+	JMP       done173
 
-kind73:
+kind174:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -7772,9 +13251,9 @@ kind73:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done72
+	JMP       done173
 
-done72:
+done173:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -7804,29 +13283,29 @@ done72:
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
 	CMPB          273(CX), $0x00
-	JNE           kind76
+	JNE           kind177
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around77
+	JNE           around178
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored78
+	JMP           stored179
 
-around77:
+around178:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored78:
-	JMP done75
+stored179:
+	JMP done176
 
-kind76:
+kind177:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -7852,63 +13331,63 @@ kind76:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around181
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored81
+	JMP       stored182
 
-around80:
+around181:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored81:
-	JMP done75
+stored182:
+	JMP done176
 
-done75:
+done176:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block69
+	JMP  block170
 
-blocks70:
-divide68:
-block82:
+blocks171:
+divide169:
+block183:
 	CMPQ       AX, $0x00000040
-	JLT        blocks83
+	JLT        blocks184
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near84
+	JEQ        near185
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near84:
+near185:
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded186
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded85:
+loaded186:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded187
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded86:
+loaded187:
 	CMPB      273(CX), $0x00
-	JNE       kind88
+	JNE       kind189
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done87
+	JMP       done188
 
-kind88:
+kind189:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7921,18 +13400,18 @@ kind88:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done87
+	JMP       done188
 
-done87:
+done188:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal90
+	JNE    reciprocal191
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided91
+	JMP    divided192
 
-reciprocal90:
+reciprocal191:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -7946,7 +13425,7 @@ reciprocal90:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided91:
+divided192:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -7968,29 +13447,29 @@ divided91:
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind93
+	JNE           kind194
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around94
+	JNE           around195
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored95
+	JMP           stored196
 
-around94:
+around195:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored95:
-	JMP done92
+stored196:
+	JMP done193
 
-kind93:
+kind194:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -8016,78 +13495,78 @@ kind93:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around97
+	JNE       around198
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored98
+	JMP       stored199
 
-around97:
+around198:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored98:
-	JMP done92
+stored199:
+	JMP done193
 
-done92:
+done193:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block82
+	JMP  block183
 
-blocks83:
-some99:
+blocks184:
+some200:
 	TESTQ     AX, AX
-	JLE       done100
+	JLE       done201
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded101
+	JEQ       loaded202
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded101:
+loaded202:
 	CMPB      73(CX), $0x00
-	JEQ       loaded102
+	JEQ       loaded203
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded102:
+loaded203:
 	CMPB        273(CX), $0x00
-	JNE         kind104
+	JNE         kind205
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done103
+	JMP         done204
 
-kind104:
+kind205:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done103
+	JMP         done204
 
-done103:
+done204:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal106
+	JNE    reciprocal207
 	VDIVPS Z5, Z15, Z15
-	JMP    divided107
+	JMP    divided208
 
-reciprocal106:
+reciprocal207:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided107:
+divided208:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind109
+	JNE           kind210
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done108
+	JMP           done209
 
-kind109:
+kind210:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -8096,17 +13575,17 @@ kind109:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done108
+	JMP       done209
 
-done108:
+done209:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some99
+	JMP  some200
 
-done100:
+done201:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -6,7 +6,7 @@
 
 // func quantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
+TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -20,14 +20,288 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run5:
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS 1024(DI), Z3
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPS (BX)(R14*4), Z4
+	VMOVUPS 64(BX)(R14*4), Z5
+	VMOVUPS 128(BX)(R14*4), Z6
+	VMOVUPS 192(BX)(R14*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+
+divided15:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VMOVUPS     (DX)(R14*4), Z4
+	VMOVUPS     64(DX)(R14*4), Z5
+	VMOVUPS     128(DX)(R14*4), Z6
+	VMOVUPS     192(DX)(R14*4), Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z4, (SI)(R14*4)
+	VMOVDQU64   Z5, 64(SI)(R14*4)
+	VMOVDQU64   Z6, 128(SI)(R14*4)
+	VMOVDQU64   Z7, 192(SI)(R14*4)
+
+stored17:
+	ADDQ $0x00000040, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line18:
+	CMPQ  R13, $0x00000010
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPS (BX)(R14*4), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z2, Z4, Z4
+
+divided23:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z4
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VMOVUPS     (DX)(R14*4), Z4
+	VDIVPS      Z2, Z4, Z4
+	VMOVAPS.Z   Z4, K1, Z4
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Z4, (SI)(R14*4)
+
+stored25:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R13, R13
+	JLE   done28
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPS.Z (BX)(R14*4), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Z2, Z4, Z4
+
+divided32:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z4
+	VCMPPS      $0x1d, Z0, Z4, K2
+	VCMPPS      $0x12, Z1, Z4, K2, K2
+	VMOVUPS.Z   (DX)(R14*4), K1, Z4
+	VDIVPS      Z2, Z4, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VMOVUPS     Z4, K1, (SI)(R14*4)
+	ADDQ        $0x00000010, R14
+	SUBQ        $0x00000010, R13
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x02, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*4)
+	PREFETCHT1 64(R13)(R14*4)
+	PREFETCHT1 128(R13)(R14*4)
+	PREFETCHT1 192(R13)(R14*4)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*4)
+	PREFETCHT1 64(R13)(R14*4)
+	PREFETCHT1 128(R13)(R14*4)
+	PREFETCHT1 192(R13)(R14*4)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (SI)(R14*4)
+	VMOVNTDQ Z5, 64(SI)(R14*4)
+	VMOVNTDQ Z6, 128(SI)(R14*4)
+	VMOVNTDQ Z7, 192(SI)(R14*4)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (SI)(R14*4)
+	JMP      stored25
+
+tail26:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x02, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x02, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R13)
+	JMP       whole6
+
+other2:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -37,24 +311,24 @@ step2:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some5
+	JMP     some37
 
-aligned4:
-turn6:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand9:
+strand41:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block7:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near10
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -64,20 +338,20 @@ block7:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near10:
+near42:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal43
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided12
+	JMP     divided44
 
-reciprocal11:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -91,7 +365,7 @@ reciprocal11:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided12:
+divided44:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -121,70 +395,70 @@ divided12:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored14
+	JMP         stored46
 
-around13:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored14:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block7
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand9
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn38
 
-turns8:
-some5:
-some15:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near17
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near17:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand18:
+strand50:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal51
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided20
+	JMP          divided52
 
-reciprocal19:
+reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided20:
+divided52:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -201,7 +475,7 @@ divided20:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand18
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -212,21 +486,21 @@ divided20:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some15
+	JMP         some47
 
-done16:
+done48:
 	TESTQ R8, R8
-	JL    whole21
+	JL    whole53
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned36
 
-whole21:
+whole53:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -235,9 +509,9 @@ whole21:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step34
 
-steps3:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -258,12 +532,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block23:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks24
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -273,36 +547,36 @@ block23:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near25:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded26:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded27:
+loaded59:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal60
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided61
 
-reciprocal28:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -316,7 +590,7 @@ reciprocal28:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided29:
+divided61:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -346,57 +620,57 @@ divided29:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around30
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored31
+	JMP         stored63
 
-around30:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored31:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block23
+	JMP  block55
 
-blocks24:
-some32:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded66
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded34:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded67
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded35:
+loaded67:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal68
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided69
 
-reciprocal36:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided37:
+divided69:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -411,9 +685,9 @@ divided37:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some32
+	JMP         some64
 
-done33:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -443,7 +717,7 @@ GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
+TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -457,14 +731,288 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
 
-step2:
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run5:
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD 1024(DI), Z3
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPD (BX)(R14*8), Z4
+	VMOVUPD 64(BX)(R14*8), Z5
+	VMOVUPD 128(BX)(R14*8), Z6
+	VMOVUPD 192(BX)(R14*8), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+
+divided15:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VRNDSCALEPD $0x08, Z5, Z5
+	VRNDSCALEPD $0x08, Z6, Z6
+	VRNDSCALEPD $0x08, Z7, Z7
+	VADDPD      Z3, Z4, Z4
+	VADDPD      Z3, Z5, Z5
+	VADDPD      Z3, Z6, Z6
+	VADDPD      Z3, Z7, Z7
+	VCMPPD      $0x1d, Z0, Z4, K1
+	VCMPPD      $0x1d, Z0, Z5, K2
+	VCMPPD      $0x1d, Z0, Z6, K3
+	VCMPPD      $0x1d, Z0, Z7, K4
+	VCMPPD      $0x12, Z1, Z4, K1, K1
+	VCMPPD      $0x12, Z1, Z5, K2, K2
+	VCMPPD      $0x12, Z1, Z6, K3, K3
+	VCMPPD      $0x12, Z1, Z7, K4, K4
+	VMOVUPD     (DX)(R14*8), Z4
+	VMOVUPD     64(DX)(R14*8), Z5
+	VMOVUPD     128(DX)(R14*8), Z6
+	VMOVUPD     192(DX)(R14*8), Z7
+	VDIVPD      Z2, Z4, Z4
+	VDIVPD      Z2, Z5, Z5
+	VDIVPD      Z2, Z6, Z6
+	VDIVPD      Z2, Z7, Z7
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z7, K4, Z7
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z4, (SI)(R14*8)
+	VMOVDQU64   Z5, 64(SI)(R14*8)
+	VMOVDQU64   Z6, 128(SI)(R14*8)
+	VMOVDQU64   Z7, 192(SI)(R14*8)
+
+stored17:
+	ADDQ $0x00000020, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line18:
+	CMPQ  R13, $0x00000008
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPD (BX)(R14*8), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+
+divided23:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VADDPD      Z3, Z4, Z4
+	VCMPPD      $0x1d, Z0, Z4, K1
+	VCMPPD      $0x12, Z1, Z4, K1, K1
+	VMOVUPD     (DX)(R14*8), Z4
+	VDIVPD      Z2, Z4, Z4
+	VMOVAPD.Z   Z4, K1, Z4
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Z4, (SI)(R14*8)
+
+stored25:
+	ADDQ $0x00000008, R14
+	SUBQ $0x00000008, R13
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R13, R13
+	JLE   done28
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (BX)(R14*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z4, Z4
+
+divided32:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VADDPD      Z3, Z4, Z4
+	VCMPPD      $0x1d, Z0, Z4, K2
+	VCMPPD      $0x12, Z1, Z4, K2, K2
+	VMOVUPD.Z   (DX)(R14*8), K1, Z4
+	VDIVPD      Z2, Z4, Z4
+	VMOVAPD.Z   Z4, K2, Z4
+	VMOVUPD     Z4, K1, (SI)(R14*8)
+	ADDQ        $0x00000008, R14
+	SUBQ        $0x00000008, R13
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000008, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x03, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*8)
+	PREFETCHT1 64(R13)(R14*8)
+	PREFETCHT1 128(R13)(R14*8)
+	PREFETCHT1 192(R13)(R14*8)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*8)
+	PREFETCHT1 64(R13)(R14*8)
+	PREFETCHT1 128(R13)(R14*8)
+	PREFETCHT1 192(R13)(R14*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (SI)(R14*8)
+	VMOVNTDQ Z5, 64(SI)(R14*8)
+	VMOVNTDQ Z6, 128(SI)(R14*8)
+	VMOVNTDQ Z7, 192(SI)(R14*8)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (SI)(R14*8)
+	JMP      stored25
+
+tail26:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x03, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x03, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R13)
+	JMP       whole6
+
+other2:
+step34:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned4
+	JEQ     aligned36
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -474,24 +1022,24 @@ step2:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some5
+	JMP     some37
 
-aligned4:
-turn6:
+aligned36:
+turn38:
 	CMPQ AX, 104(CX)
-	JLT  turns8
+	JLT  turns40
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand9:
+strand41:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block7:
+block39:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near10
+	JEQ        near42
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -501,20 +1049,20 @@ block7:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near10:
+near42:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal11
+	JNE     reciprocal43
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided12
+	JMP     divided44
 
-reciprocal11:
+reciprocal43:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -528,7 +1076,7 @@ reciprocal11:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided12:
+divided44:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -558,70 +1106,70 @@ divided12:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around45
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored14
+	JMP         stored46
 
-around13:
+around45:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored14:
+stored46:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block7
+	JNE  block39
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand9
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn38
 
-turns8:
-some5:
-some15:
+turns40:
+some37:
+some47:
 	TESTQ      AX, AX
-	JLE        done16
+	JLE        done48
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near17
+	JEQ        near49
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near17:
+near49:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand18:
+strand50:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal51
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided20
+	JMP          divided52
 
-reciprocal19:
+reciprocal51:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided20:
+divided52:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -638,7 +1186,7 @@ divided20:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand18
+	JNE         strand50
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -649,21 +1197,21 @@ divided20:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some15
+	JMP         some47
 
-done16:
+done48:
 	TESTQ R8, R8
-	JL    whole21
+	JL    whole53
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned36
 
-whole21:
+whole53:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps35
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -672,9 +1220,9 @@ whole21:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step34
 
-steps3:
+steps35:
 	VZEROUPPER
 	RET
 
@@ -695,12 +1243,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block23:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks24
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near25
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -710,36 +1258,36 @@ block23:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near25:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded58
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded26:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded59
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded27:
+loaded59:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal28
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided29
+	JMP     divided61
 
-reciprocal28:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -753,7 +1301,7 @@ reciprocal28:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided29:
+divided61:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -783,57 +1331,57 @@ divided29:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around30
+	JNE         around62
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored31
+	JMP         stored63
 
-around30:
+around62:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored31:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block23
+	JMP  block55
 
-blocks24:
-some32:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done33
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded34:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded35
+	JEQ       loaded67
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded35:
+loaded67:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided37
+	JMP       divided69
 
-reciprocal36:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided37:
+divided69:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -848,9 +1396,9 @@ divided37:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some32
+	JMP         some64
 
-done33:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -876,7 +1424,7 @@ GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeBackwardAVX512H16H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
+TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -895,94 +1443,71 @@ TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
 
-step2:
-	MOVQ    DX, 232(CX)
-	MOVQ    BX, 240(CX)
-	MOVQ    SI, 248(CX)
-	MOVQ    $-1, R8
-	CMPB    78(CX), $0x00
-	JEQ     aligned4
-	MOVQ    SI, R10
-	NEGQ    R10
-	ANDQ    $0x3f, R10
-	SHRQ    $0x01, R10
-	CMPQ    R10, AX
-	CMOVQGT AX, R10
-	SUBQ    R10, AX
-	MOVQ    AX, R8
-	MOVQ    R10, AX
-	JMP     some5
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
 
-aligned4:
-turn6:
-	CMPQ AX, 104(CX)
-	JLT  turns8
-	MOVQ 96(CX), R11
-	MOVQ DI, R12
+run5:
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS 1024(DI), Z8
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
 
-strand9:
-	VBROADCASTSS (R12), Z7
-	VBROADCASTSS 1024(R12), Z8
-	MOVQ         104(CX), R10
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
 
-block7:
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near10
-	PREFETCHT1 (DX)(R13*1)
-	PREFETCHT1 64(DX)(R13*1)
-	PREFETCHT1 (BX)(R13*1)
-	PREFETCHT1 64(BX)(R13*1)
+next10:
+	TESTQ R10, R10
+	JNE   some12
 
-near10:
+asked13:
 	CMPB      273(CX), $0x00
-	JNE       kind12
-	VCVTPH2PS (BX), Z9
-	VCVTPH2PS 32(BX), Z10
-	VCVTPH2PS 64(BX), Z11
-	VCVTPH2PS 96(BX), Z12
-	JMP       done11
+	JNE       kind15
+	VCVTPH2PS (BX)(R14*2), Z9
+	VCVTPH2PS 32(BX)(R14*2), Z10
+	VCVTPH2PS 64(BX)(R14*2), Z11
+	VCVTPH2PS 96(BX)(R14*2), Z12
+	JMP       done14
 
-kind12:
-	VPMOVZXWD (BX), Z9
+kind15:
+	VPMOVZXWD (BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 32(BX), Z10
+	VPMOVZXWD 32(BX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 64(BX), Z11
+	VPMOVZXWD 64(BX)(R14*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 96(BX), Z12
+	VPMOVZXWD 96(BX)(R14*2), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done11
+	JMP       done14
 
-done11:
+done14:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal14
+	JNE    reciprocal17
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided15
 
-reciprocal14:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z7, Z13, Z13
-	VMULPS       Z13, Z9, Z9
-	VBROADCASTSS all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z7, Z13, Z13
-	VMULPS       Z13, Z10, Z10
-	VBROADCASTSS all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z7, Z13, Z13
-	VMULPS       Z13, Z11, Z11
-	VBROADCASTSS all32_3f800000<>+0(SB), Z13
-	VDIVPS       Z7, Z13, Z13
-	VMULPS       Z13, Z12, Z12
-
-divided15:
+divided18:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -1000,29 +1525,29 @@ divided15:
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind17
-	VCVTPH2PS   (DX), Z9
-	VCVTPH2PS   32(DX), Z10
-	VCVTPH2PS   64(DX), Z11
-	VCVTPH2PS   96(DX), Z12
-	JMP         done16
+	JNE         kind20
+	VCVTPH2PS   (DX)(R14*2), Z9
+	VCVTPH2PS   32(DX)(R14*2), Z10
+	VCVTPH2PS   64(DX)(R14*2), Z11
+	VCVTPH2PS   96(DX)(R14*2), Z12
+	JMP         done19
 
-kind17:
-	VPMOVZXWD (DX), Z9
+kind20:
+	VPMOVZXWD (DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 32(DX), Z10
+	VPMOVZXWD 32(DX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 64(DX), Z11
+	VPMOVZXWD 64(DX)(R14*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 96(DX), Z12
+	VPMOVZXWD 96(DX)(R14*2), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done16
+	JMP       done19
 
-done16:
+done19:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -1032,29 +1557,22 @@ done16:
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
 	CMPB      273(CX), $0x00
-	JNE       kind20
+	JNE       kind23
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around21
-	VMOVDQU64 Y9, (SI)
-	VMOVDQU64 Y10, 32(SI)
-	VMOVDQU64 Y11, 64(SI)
-	VMOVDQU64 Y12, 96(SI)
-	JMP       stored22
+	JNE       around24
+	VMOVDQU64 Y9, (SI)(R14*2)
+	VMOVDQU64 Y10, 32(SI)(R14*2)
+	VMOVDQU64 Y11, 64(SI)(R14*2)
+	VMOVDQU64 Y12, 96(SI)(R14*2)
 
-around21:
-	VMOVNTDQ Y9, (SI)
-	VMOVNTDQ Y10, 32(SI)
-	VMOVNTDQ Y11, 64(SI)
-	VMOVNTDQ Y12, 96(SI)
+stored25:
+	JMP done22
 
-stored22:
-	JMP done19
-
-kind20:
+kind23:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -1080,105 +1598,604 @@ kind20:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored25
+	JNE       around27
+	VMOVDQU64 Z9, (SI)(R14*2)
+	VMOVDQU64 Z10, 64(SI)(R14*2)
+
+stored28:
+	JMP done22
+
+done22:
+	ADDQ $0x00000040, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line29:
+	CMPQ  R13, $0x00000020
+	JLT   lines30
+	TESTQ R10, R10
+	JNE   some31
+
+asked32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (BX)(R14*2), Z9
+	VCVTPH2PS 32(BX)(R14*2), Z10
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (BX)(R14*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(BX)(R14*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done33
+
+done33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+
+divided37:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z8, Z9, Z9
+	VADDPS      Z8, Z10, Z10
+	VCMPPS      $0x1d, Z5, Z9, K1
+	VCMPPS      $0x1d, Z5, Z10, K2
+	VCMPPS      $0x12, Z6, Z9, K1, K1
+	VCMPPS      $0x12, Z6, Z10, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind39
+	VCVTPH2PS   (DX)(R14*2), Z9
+	VCVTPH2PS   32(DX)(R14*2), Z10
+	JMP         done38
+
+kind39:
+	VPMOVZXWD (DX)(R14*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX)(R14*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done38
+
+done38:
+	VDIVPS    Z7, Z9, Z9
+	VDIVPS    Z7, Z10, Z10
+	VMOVAPS.Z Z9, K1, Z9
+	VMOVAPS.Z Z10, K2, Z10
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU64 Y9, (SI)(R14*2)
+	VMOVDQU64 Y10, 32(SI)(R14*2)
+
+stored44:
+	JMP done41
+
+kind42:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z11
+	VPADDD    Z2, Z9, K1, Z11
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z12
+	VPADDD    Z2, Z10, K1, Z12
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQA64 Z11, Z9
+	VPERMT2W  Z12, Z4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU64 Z9, (SI)(R14*2)
+
+stored47:
+	JMP done41
+
+done41:
+	ADDQ $0x00000020, R14
+	SUBQ $0x00000020, R13
+	JMP  line29
+
+lines30:
+	CMPB 275(CX), $0x00
+	JNE  tail48
+
+some7:
+some49:
+	TESTQ R13, R13
+	JLE   done50
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some51
+
+asked52:
+	CMPB        273(CX), $0x00
+	JNE         kind54
+	VCVTPH2PS.Z (BX)(R14*2), K1, Z9
+	JMP         done53
+
+kind54:
+	VPMOVZXWD.Z (BX)(R14*2), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done53
+
+done53:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal56
+	VDIVPS Z7, Z9, Z9
+
+divided57:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z8, Z9, Z9
+	VCMPPS      $0x1d, Z5, Z9, K2
+	VCMPPS      $0x12, Z6, Z9, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind59
+	VCVTPH2PS.Z (DX)(R14*2), K1, Z9
+	JMP         done58
+
+kind59:
+	VPMOVZXWD.Z (DX)(R14*2), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done58
+
+done58:
+	VDIVPS    Z7, Z9, Z9
+	VMOVAPS.Z Z9, K2, Z9
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Z9, Y9
+	VMOVDQU16 Y9, K1, (SI)(R14*2)
+	JMP       done61
+
+kind62:
+	VPTESTMD  Z0, Z9, K2
+	VPADDD    Z1, Z9, Z10
+	VPADDD    Z2, Z9, K2, Z10
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 Z3, K2, Z10
+	VPSRLD    $0x10, Z10, Z9
+	VPMOVDW   Z9, Y9
+	VMOVDQU16 Y9, K1, (SI)(R14*2)
+	JMP       done61
+
+done61:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+	JMP  some49
+
+done50:
+	CMPB 275(CX), $0x00
+	JNE  taken64
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x01, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*2)
+	PREFETCHT1 64(R13)(R14*2)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*2)
+	PREFETCHT1 64(R13)(R14*2)
+	JMP        asked13
+
+reciprocal17:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z12, Z12
+	JMP          divided18
 
 around24:
+	VMOVNTDQ Y9, (SI)(R14*2)
+	VMOVNTDQ Y10, 32(SI)(R14*2)
+	VMOVNTDQ Y11, 64(SI)(R14*2)
+	VMOVNTDQ Y12, 96(SI)(R14*2)
+	JMP      stored25
+
+around27:
+	VMOVNTDQ Z9, (SI)(R14*2)
+	VMOVNTDQ Z10, 64(SI)(R14*2)
+	JMP      stored28
+
+some31:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked32
+
+reciprocal36:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z7, Z11, Z11
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z7, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided37
+
+around43:
+	VMOVNTDQ Y9, (SI)(R14*2)
+	VMOVNTDQ Y10, 32(SI)(R14*2)
+	JMP      stored44
+
+around46:
+	VMOVNTDQ Z9, (SI)(R14*2)
+	JMP      stored47
+
+tail48:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x01, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some51:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked52
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided57
+
+taken64:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x01, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z9
+	VMOVNTDQ  Z9, -64(R13)
+	JMP       whole6
+
+other2:
+step65:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned67
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some68
+
+aligned67:
+turn69:
+	CMPQ AX, 104(CX)
+	JLT  turns71
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
+
+strand72:
+	VBROADCASTSS (R12), Z7
+	VBROADCASTSS 1024(R12), Z8
+	MOVQ         104(CX), R10
+
+block70:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near73
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+
+near73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (BX), Z9
+	VCVTPH2PS 32(BX), Z10
+	VCVTPH2PS 64(BX), Z11
+	VCVTPH2PS 96(BX), Z12
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (BX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(BX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(BX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(BX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done74
+
+done74:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal77
+	VDIVPS Z7, Z9, Z9
+	VDIVPS Z7, Z10, Z10
+	VDIVPS Z7, Z11, Z11
+	VDIVPS Z7, Z12, Z12
+	JMP    divided78
+
+reciprocal77:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z7, Z13, Z13
+	VMULPS       Z13, Z12, Z12
+
+divided78:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VRNDSCALEPS $0x08, Z10, Z10
+	VRNDSCALEPS $0x08, Z11, Z11
+	VRNDSCALEPS $0x08, Z12, Z12
+	VADDPS      Z8, Z9, Z9
+	VADDPS      Z8, Z10, Z10
+	VADDPS      Z8, Z11, Z11
+	VADDPS      Z8, Z12, Z12
+	VCMPPS      $0x1d, Z5, Z9, K1
+	VCMPPS      $0x1d, Z5, Z10, K2
+	VCMPPS      $0x1d, Z5, Z11, K3
+	VCMPPS      $0x1d, Z5, Z12, K4
+	VCMPPS      $0x12, Z6, Z9, K1, K1
+	VCMPPS      $0x12, Z6, Z10, K2, K2
+	VCMPPS      $0x12, Z6, Z11, K3, K3
+	VCMPPS      $0x12, Z6, Z12, K4, K4
+	CMPB        273(CX), $0x00
+	JNE         kind80
+	VCVTPH2PS   (DX), Z9
+	VCVTPH2PS   32(DX), Z10
+	VCVTPH2PS   64(DX), Z11
+	VCVTPH2PS   96(DX), Z12
+	JMP         done79
+
+kind80:
+	VPMOVZXWD (DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 64(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 96(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	JMP       done79
+
+done79:
+	VDIVPS    Z7, Z9, Z9
+	VDIVPS    Z7, Z10, Z10
+	VDIVPS    Z7, Z11, Z11
+	VDIVPS    Z7, Z12, Z12
+	VMOVAPS.Z Z9, K1, Z9
+	VMOVAPS.Z Z10, K2, Z10
+	VMOVAPS.Z Z11, K3, Z11
+	VMOVAPS.Z Z12, K4, Z12
+	CMPB      273(CX), $0x00
+	JNE       kind83
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU64 Y9, (SI)
+	VMOVDQU64 Y10, 32(SI)
+	VMOVDQU64 Y11, 64(SI)
+	VMOVDQU64 Y12, 96(SI)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y9, (SI)
+	VMOVNTDQ Y10, 32(SI)
+	VMOVNTDQ Y11, 64(SI)
+	VMOVNTDQ Y12, 96(SI)
+
+stored85:
+	JMP done82
+
+kind83:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z16
+	VPADDD    Z2, Z12, K1, Z16
+	VCMPPS    $0x03, Z9, Z9, K1
+	VCMPPS    $0x03, Z10, Z10, K2
+	VCMPPS    $0x03, Z11, Z11, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	VMOVDQU32 Z3, K1, Z13
+	VMOVDQU32 Z3, K2, Z14
+	VMOVDQU32 Z3, K3, Z15
+	VMOVDQU32 Z3, K4, Z16
+	VMOVDQA64 Z13, Z9
+	VPERMT2W  Z14, Z4, Z9
+	VMOVDQA64 Z15, Z10
+	VPERMT2W  Z16, Z4, Z10
+	CMPB      76(CX), $0x00
+	JNE       around87
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored88
+
+around87:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored25:
-	JMP done19
+stored88:
+	JMP done82
 
-done19:
+done82:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block7
+	JNE  block70
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand9
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn6
+	JMP  turn69
 
-turns8:
-some5:
-some26:
+turns71:
+some68:
+some89:
 	TESTQ      AX, AX
-	JLE        done27
+	JLE        done90
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near28
+	JEQ        near91
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near28:
+near91:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand29:
+strand92:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind31
+	JNE          kind94
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done30
+	JMP          done93
 
-kind31:
+kind94:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done30
+	JMP         done93
 
-done30:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal33
+	JNE    reciprocal96
 	VDIVPS Z7, Z9, Z9
-	JMP    divided34
+	JMP    divided97
 
-reciprocal33:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided34:
+divided97:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind36
+	JNE         kind99
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done35
+	JMP         done98
 
-kind36:
+kind99:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done35
+	JMP         done98
 
-done35:
+done98:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind39
+	JNE       kind102
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done38
+	JMP       done101
 
-kind39:
+kind102:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -1187,9 +2204,9 @@ kind39:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done38
+	JMP       done101
 
-done38:
+done101:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -1198,7 +2215,7 @@ done38:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand29
+	JNE  strand92
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -1209,21 +2226,21 @@ done38:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some26
+	JMP  some89
 
-done27:
+done90:
 	TESTQ R8, R8
-	JL    whole41
+	JL    whole104
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned4
+	JMP   aligned67
 
-whole41:
+whole104:
 	DECQ R9
-	JEQ  steps3
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1232,9 +2249,9 @@ whole41:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step2
+	JMP  step65
 
-steps3:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -1255,43 +2272,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block43:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks44
+	JLT        blocks107
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near45
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near45:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded46
+	JEQ     loaded109
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded46:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded110
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded47:
+loaded110:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind112
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done48
+	JMP       done111
 
-kind49:
+kind112:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -1304,18 +2321,18 @@ kind49:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done48
+	JMP       done111
 
-done48:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
+	JNE    reciprocal114
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided52
+	JMP    divided115
 
-reciprocal51:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -1329,7 +2346,7 @@ reciprocal51:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided52:
+divided115:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -1347,14 +2364,14 @@ divided52:
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind54
+	JNE         kind117
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done53
+	JMP         done116
 
-kind54:
+kind117:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -1367,9 +2384,9 @@ kind54:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done53
+	JMP       done116
 
-done53:
+done116:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -1379,29 +2396,29 @@ done53:
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind57
+	JNE       kind120
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around121
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored59
+	JMP       stored122
 
-around58:
+around121:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored59:
-	JMP done56
+stored122:
+	JMP done119
 
-kind57:
+kind120:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -1427,92 +2444,92 @@ kind57:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around61
+	JNE       around124
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored62
+	JMP       stored125
 
-around61:
+around124:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored62:
-	JMP done56
+stored125:
+	JMP done119
 
-done56:
+done119:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block43
+	JMP  block106
 
-blocks44:
-some63:
+blocks107:
+some126:
 	TESTQ     AX, AX
-	JLE       done64
+	JLE       done127
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded65
+	JEQ       loaded128
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded65:
+loaded128:
 	CMPB      73(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded129
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded66:
+loaded129:
 	CMPB        273(CX), $0x00
-	JNE         kind68
+	JNE         kind131
 	VCVTPH2PS.Z (BX), K1, Z15
-	JMP         done67
+	JMP         done130
 
-kind68:
+kind131:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done67
+	JMP         done130
 
-done67:
+done130:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal70
+	JNE    reciprocal133
 	VDIVPS Z5, Z15, Z15
-	JMP    divided71
+	JMP    divided134
 
-reciprocal70:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided71:
+divided134:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind73
+	JNE         kind136
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done72
+	JMP         done135
 
-kind73:
+kind136:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done72
+	JMP         done135
 
-done72:
+done135:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind76
+	JNE       kind139
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done75
+	JMP       done138
 
-kind76:
+kind139:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -1521,18 +2538,18 @@ kind76:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done75
+	JMP       done138
 
-done75:
+done138:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some63
+	JMP  some126
 
-done64:
+done127:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -17,18 +17,21 @@ const (
 )
 
 // shortSum reports whether sums of groups of n elements are faster so: where kernels do
-// not take many such runs in a call, and for 32 elements, whose accumulators a kernel
-// folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
+// not take many such runs in a call, and for 8, 16 and 32 elements, whose accumulators a
+// kernel folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
 func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	least := int64(0)
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
 		least = 48
 	}
-	return n <= longestShortSum && (n < least || !f.sumsRuns(l, n)) || n == 32
+	return n <= longestShortSum && (n < least || !f.sumsRuns(l, n)) || n == 8 || n == 16 || n == 32
 }
 
 // sumsRuns is takesRuns for sums, of which a run takes longer, and which keep no ends that results take the place of.
 func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
+	if f.isa == cpu.AVX512 && f.compute == tensor.F32 && f.args.Attrs.Code == tensor.None {
+		return n >= 5 // whose sums begin in registers
+	}
 	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
 }
 

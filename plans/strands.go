@@ -28,8 +28,8 @@ const (
 	// tile's parameters serve several rows; but not runs of whole blocks of wholeBlock
 	// elements that follow one another.
 	shortFarRun, wholeBlock = 256, 64
-	// farAhead is the prefetch distance in bytes.
-	farAhead = 1 << 14
+	// farAhead is the prefetch distance in bytes, shortAhead that of short groups.
+	farAhead, shortAhead = 1 << 14, 1 << 12
 	// shortCall: with fewer elements, the call itself takes longer than its computation.
 	shortCall = 1 << 12
 	// longJob is the most elements of a job, unless a run has more: about what a kernel takes in a call.
@@ -88,9 +88,12 @@ func (f *groupedPlan) placesToRead() int {
 	return cpu.MaxStrands
 }
 
-// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements. Of several strands no ends are kept that
-// results take the place of.
+// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements. Several strands are for longer ones, and keep
+// no ends that results take the place of.
 func (f *groupedPlan) takesRuns(l *layout, n int64) bool {
+	if f.args.Stream && readsStrands && n < 32 {
+		return false
+	}
 	return f.isa.TakesRuns(n, f.args.Attrs.Code, readsStrands && f.args.Stream && f.replaces(l))
 }
 

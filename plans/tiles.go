@@ -47,7 +47,7 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 		return false
 	}
 	first := f.consecutive(l)
-	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa == cpu.AVX2 || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
+	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa >= cpu.AVX2 || t.run >= wholeBlock || f.bytes() <= streamFrom/2) {
 		return false
 	}
 	most := int64(tilingElements)

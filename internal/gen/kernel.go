@@ -32,6 +32,7 @@ type kernel struct {
 	tail      reg.OpmaskVirtual
 	repeats   bool           // the last group of a run may begin with elements that were handled before
 	left      reg.VecVirtual // then: how many are left, in every lane, or nil
+	remain    reg.GPVirtual  // in a tail that may be a whole vector: how many elements are left, or nil
 	call      reg.GPVirtual
 	halfKind  operand.Mem // which type elements of 16 bits have: its number in anyHalf
 	kind      operand.Mem // and codes, of those that their type stands for

@@ -5,8 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Without masks, runs of a single strand are taken a step at a time, with little between one and the next, so that
-// short ones pay. The last step of a run ends where that does, and may begin with elements that were mapped before.
+// Runs of a single strand are taken a step at a time, with little between one and the next, so that short ones pay.
+// Without masks the last step of a run ends where that does, and may begin with elements that were mapped before; with
+// masks see masked_run.go.
 
 // oneStrand handles a call of such runs, if it is one. Those with heads are left to turns, unless they share lines.
 func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
@@ -16,6 +17,10 @@ func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
 		k.jumpIf("shares", shared)
 	}
 	k.jumpIf("heads", other)
+	if k.isa.masks { // turns take whole steps from memory up to 1.2 times as fast
+		k.jumpUnless("stream", shared)
+		branch(k.c.TESTQ, operand.U32(k.group*k.lanes-1), n, k.c.JEQ, other)
+	}
 	k.c.Label(shared)
 	branch(k.c.CMPQ, k.field("strands"), operand.Imm(1), k.c.JNE, other)
 	if quick {
@@ -29,17 +34,20 @@ func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
 	k.c.Label(other)
 }
 
-// runsInSteps handles all runs, unless they are shorter than a step, or stored around the caches and no whole steps.
+// runsInSteps handles all runs. Without masks it leaves those that are shorter than a step, or stored around the caches and
+// no whole steps.
 func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body func(k *kernel)) {
 	c, step, last, ahead := k.c, k.group*k.lanes, k.c.GP64(), k.c.GP64()
-	near, run, next, done := k.newLabel("near"), k.newLabel("run"), k.newLabel("step"), k.newLabel("done")
-	branch(c.CMPQ, n, operand.U32(step), c.JLT, other)
-	k.jumpUnless("stream", near)
-	if k.shares {
-		k.jumpIf("shares", near)
+	near, run := k.newLabel("near"), k.newLabel("run")
+	if !k.isa.masks {
+		branch(c.CMPQ, n, operand.U32(step), c.JLT, other)
+		k.jumpUnless("stream", near)
+		if k.shares {
+			k.jumpIf("shares", near)
+		}
+		branch(c.TESTQ, operand.U32(step-1), n, c.JNE, other)
+		c.Label(near)
 	}
-	branch(c.TESTQ, operand.U32(step-1), n, c.JNE, other)
-	c.Label(near)
 	c.LEAQ(operand.Mem{Base: n, Disp: -step}, last)
 	c.MOVQ(k.field("ahead"), ahead)
 	begin := map[string]reg.GPVirtual{}
@@ -50,6 +58,27 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	k.split, k.setsAside = k.splits(), true
 	c.Label(run)
 	k.paramsOfRun(params)
+	if k.isa.masks {
+		k.runUnderMasks(n, last, steps, ahead, body)
+	} else {
+		k.runInSteps(n, last, steps, ahead, body)
+	}
+	k.forInputs(func(name string, _ *storage) {
+		c.ADDQ(k.field(name+"Step"), begin[name])
+		c.MOVQ(begin[name], k.ptr[name])
+	})
+	c.ADDQ(k.field("outStep"), k.ptr["out"])
+	c.ADDQ(operand.U32(k.compute.size), params)
+	c.DECQ(steps)
+	c.JNE(operand.LabelRef(run))
+	endFunction(c)
+	k.emitAside()
+	k.index, k.split = nil, false
+}
+
+// runInSteps handles one of them without masks.
+func (k *kernel) runInSteps(n, last, steps, ahead reg.GPVirtual, body func(k *kernel)) {
+	c, step, next, done := k.c, k.group*k.lanes, k.newLabel("step"), k.newLabel("done")
 	kept := k.keepEnds(last, step)
 	k.index = c.GP64()
 	c.XORQ(k.index, k.index)
@@ -68,17 +97,6 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	}
 	c.JMP(operand.LabelRef(next))
 	c.Label(done)
-	k.forInputs(func(name string, _ *storage) {
-		c.ADDQ(k.field(name+"Step"), begin[name])
-		c.MOVQ(begin[name], k.ptr[name])
-	})
-	c.ADDQ(k.field("outStep"), k.ptr["out"])
-	c.ADDQ(operand.U32(k.compute.size), params)
-	c.DECQ(steps)
-	c.JNE(operand.LabelRef(run))
-	endFunction(c)
-	k.emitAside()
-	k.index, k.split = nil, false
 }
 
 // ask is prefetch in a loop over steps, aside: where nothing lies ahead the loop never jumps.

@@ -116,10 +116,10 @@ func (l *sharedLines) endFirst() {
 }
 
 // withinLine returns how many bytes of a line lie before an address. Flags say whether there are any.
-func (l *sharedLines) withinLine(at reg.Register) reg.GPVirtual {
-	within := l.c.GP64()
-	l.c.MOVQ(at, within)
-	l.c.ANDQ(operand.Imm(lineBytes-1), within)
+func (k *kernel) withinLine(at reg.Register) reg.GPVirtual {
+	within := k.c.GP64()
+	k.c.MOVQ(at, within)
+	k.c.ANDQ(operand.Imm(lineBytes-1), within)
 	return within
 }
 
@@ -142,6 +142,6 @@ func (l *sharedLines) back() {
 }
 
 // shift makes bytes of elements of the output, or elements of bytes.
-func (l *sharedLines) shift() operand.Op {
-	return operand.Imm(uint64(bits.TrailingZeros(uint(l.out.size))))
+func (k *kernel) shift() operand.Op {
+	return operand.Imm(uint64(bits.TrailingZeros(uint(k.out.size))))
 }

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/mmcloughlin/avo/reg"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // How groups of an op's results are stored: rounded, masked at a run's end, or around the caches.
 
@@ -25,10 +28,28 @@ func (k *kernel) forStored(code func(t *storage)) {
 
 func (k *kernel) write(t *storage, packed []reg.Register) {
 	to := k.pointer("out", 0, t.size)
-	if k.tail != nil {
+	switch {
+	case k.remain != nil: // masked stores of whole vectors take longer than others where memory is far
+		partly, stored := k.newLabel("partly"), k.newLabel("stored")
+		branch(k.c.CMPQ, k.remain, operand.Imm(uint64(k.lanes)), k.c.JLT, partly)
+		if packed[0].Size() == lineBytes {
+			k.putOrStream(packed, to)
+		} else {
+			k.put(packed, to)
+		}
+		k.c.JMP(operand.LabelRef(stored))
+		k.c.Label(partly)
 		t.masked(k, packed, to)
-		return
+		k.c.Label(stored)
+	case k.tail != nil:
+		t.masked(k, packed, to)
+	default:
+		k.putOrStream(packed, to)
 	}
+}
+
+// putOrStream stores registers one after the other, around the caches if the call does.
+func (k *kernel) putOrStream(packed []reg.Register, to memory) {
 	near := ""
 	if k.repeats { // what need not begin at a multiple of a register
 		near = k.newLabel("near")

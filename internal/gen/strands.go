@@ -38,8 +38,11 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	if k.op.bounds && !k.boundsOfRun() {
 		k.bounds()
 	}
-	if !k.isa.masks && k.op.sums == 0 && !k.op.chooses {
+	if k.op.sums == 0 && !k.op.chooses {
 		k.oneStrand(n, params, steps, quick, heads)
+	}
+	if k.op.begins(k.isa, variant{compute: k.compute}) {
+		k.freshRuns(n, params, steps, block)
 	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)

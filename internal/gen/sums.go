@@ -108,6 +108,12 @@ func (k *kernel) accumulate(sum int, where mask, terms value) {
 		k.fold(sum, func(old value) value { return k.add(old, terms) })
 		return
 	}
+	switch tail := (mask{k.tail}); { // what a tail leaves out is 0, but its terms need not be
+	case k.tail != nil && where != nil:
+		where = k.both(where, tail)
+	case k.tail != nil:
+		where = tail
+	}
 	for i, held := range k.held[sum][k.at/k.lanes:][:k.group] {
 		if where != nil {
 			k.emit(k.ps("VADD"), terms[i], held, where[i], held)
