@@ -65,16 +65,18 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 	whole := tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		rows, size := c.members.rows()
 		n := int(size)
-		if fold.choose != nil && rows == 1 {
-			a, results := f.armGroups(c, w, first, groups), resultsOf[C](w, int(groups))
+		a := f.armGroups(c, w, first, groups)
+		if fold.choose != nil && rows == 1 && (then != nil || !f.choosesLater(a, n)) {
+			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
 				fold.store(w, &c.groups, &w.cursors[ofElements], results)
 				return
 			}
+			a = f.armGroups(c, w, first, groups)
 		}
 		var results [2][]C
-		if a := f.armGroups(c, w, first, groups); rows == 1 && fold.extremes != nil && f.extremesOfRuns(a, n) {
+		if rows == 1 && fold.extremes != nil && f.extremesOfRuns(a, n) {
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
@@ -155,6 +157,12 @@ func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by in
 // reads long runs as fast.
 func (f *groupedPlan) extremesOfRuns(a *cpu.Args, n int) bool {
 	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.isa < cpu.AVX512)
+}
+
+// choosesLater reports whether the kernel for the extremes of many groups, whose parameters are chosen later, is faster
+// than one that chooses those of each group.
+func (f *groupedPlan) choosesLater(a *cpu.Args, n int) bool {
+	return f.size[0] == 4 && n < 320 && f.extremesOfRuns(a, n) // measured on Zen 5; 16-bit elements gain nothing
 }
 
 // groupResults folds what a kernel left in the lanes of groups: sums, by the kernel that sums
