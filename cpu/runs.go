@@ -40,7 +40,7 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 	case code != tensor.None:
 		return n >= 32
 	}
-	return n >= 10
+	return n >= 14
 }
 
 // runByRun makes a kernel that takes Runs of a kernel that takes a single run.
