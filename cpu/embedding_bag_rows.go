@@ -24,11 +24,14 @@ func maxRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*Em
 			if b := &bagMaxima[i]; b.needs == isa && b.dtype == t.In[0] {
 				slow, _ := definition(t)
 				inParts := ForCompute(b.dtype, largestInParts[float32], largestInParts[float64])
-				narrow := slices.IndexFunc(bagMaxima, func(n bagMax) bool { return n.needs == AVX2 && n.dtype == b.dtype })
+				narrow := b
+				if b.dtype != tensor.F64 { // of which they are a whole vector
+					narrow = &bagMaxima[slices.IndexFunc(bagMaxima, func(n bagMax) bool { return n.needs == AVX2 && n.dtype == b.dtype })]
+				}
 				return func(m *EmbeddingSums) {
 					by := b
-					if m.Columns <= narrowColumns && b.dtype != tensor.F64 {
-						by = &bagMaxima[narrow]
+					if m.Columns <= narrowColumns {
+						by = narrow
 					}
 					by.find(m, inParts, slow)
 				}, true

@@ -25,10 +25,10 @@ const (
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
 // elements, many in a call and each with its parameters, than with a parameter for
-// each element. The bounds are measured. With AVX2 a call takes only one run where codes
+// each element; size is that of a result, in bytes. The bounds are measured. With AVX2 a call takes only one run where codes
 // are rounded to an 8-bit float type (code), and where runs end within a step and no
 // element may be handled twice (once).
-func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
+func (i ISA) TakesRuns(n int64, code tensor.DType, size int64, once bool) bool {
 	whole := n%16 == 0
 	switch {
 	case i == Go:
@@ -39,6 +39,8 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, once bool) bool {
 		return n >= 16
 	case code != tensor.None:
 		return n >= 32
+	case size == 2:
+		return n >= 26
 	}
 	return n >= 14
 }
@@ -201,9 +203,15 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	}
 	bytes := n * int(k.out.Size())
 	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	shares = heads && k.heads && !k.chooses && a.Runs.Strands == 1 && a.Runs.Step[out] == int64(bytes) &&
-		(k.repeats && bytes >= shortShared || !k.repeats && bytes >= streamAlignment && n <= longShared)
-	short := k.repeats && bytes < longHeads || !k.repeats && a.Runs.Strands == 1 && !k.chooses && n <= longShared
+	one := a.Runs.Strands == 1 && !k.chooses
+	shares = heads && k.heads && one && a.Runs.Step[out] == int64(bytes)
+	var short bool // they are stored so only if they share lines
+	if k.repeats {
+		short, shares = bytes < longHeads, shares && bytes >= shortShared
+	} else {
+		short = one && n <= longShared
+		shares = shares && short && bytes >= streamAlignment
+	}
 	if heads && (!k.heads || short && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
 		return false, false, false
 	}

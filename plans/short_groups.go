@@ -32,13 +32,13 @@ func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
 	if f.isa == cpu.AVX512 && f.compute == tensor.F32 && f.args.Attrs.Code == tensor.None {
 		return n >= 5 // whose sums begin in registers
 	}
-	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.replaces(l))
+	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.size[firstOutput], f.replaces(l))
 }
 
 // shortExtremes is shortSum for extremes.
 func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {
 	const once = true // no element may be handled twice
-	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, once)
+	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, 0, once)
 }
 
 // tryShortGroups lays out a reduction of such groups, and returns the number of

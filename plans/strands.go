@@ -88,13 +88,13 @@ func (f *groupedPlan) placesToRead() int {
 	return cpu.MaxStrands
 }
 
-// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements. Several strands, and with masks results of 16 bits,
-// are for longer ones; strands keep no ends that results take the place of.
+// takesRuns is cpu.ISA.TakesRuns for the runs of a layout, of n elements. Several strands are for longer ones, and keep
+// no ends that results take the place of.
 func (f *groupedPlan) takesRuns(l *layout, n int64) bool {
-	if f.args.Stream && readsStrands && n < 32 || f.isa == cpu.AVX512 && f.size[firstOutput] == 2 && n < 26 {
+	if f.args.Stream && readsStrands && n < 32 {
 		return false
 	}
-	return f.isa.TakesRuns(n, f.args.Attrs.Code, readsStrands && f.args.Stream && f.replaces(l))
+	return f.isa.TakesRuns(n, f.args.Attrs.Code, f.size[firstOutput], readsStrands && f.args.Stream && f.replaces(l))
 }
 
 // replaces reports whether results take the place of elements.
