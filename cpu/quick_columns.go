@@ -10,7 +10,7 @@ import (
 const quickRows = 16
 
 // rowsAhead is how many bytes before an element of such rows is read its line is asked for.
-const rowsAhead = 1 << 12
+const rowsAhead = 1 << 13
 
 // tryRows runs the kernel on runs that have the same parameters, some of them one for each
 // element, if it can.

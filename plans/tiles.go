@@ -195,7 +195,8 @@ func (f *groupedPlan) runRows(t *tiling, a *cpu.Args, kernel cpu.Elementwise, co
 	steps, rest := rows/t.copies, rows%t.copies
 	a.Runs = cpu.Runs{}
 	if steps > 1 {
-		a.Ahead = int(t.copies * step[f.firstMoved(&step)]) // the next row
+		k := f.firstMoved(&step)
+		a.Ahead = int(t.copies * step[k] * max(1, farAhead/(columns*t.copies*f.size[k]))) // a row some steps later
 		a.Runs = cpu.Runs{Steps: int(steps), Strands: 1}
 		for k := range f.scale {
 			a.Runs.Step[k] = t.copies * step[k]
