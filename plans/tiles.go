@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -61,7 +62,10 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	if f.isa == cpu.AVX2 {
 		most = fewerElements
 	}
-	t.plan(t.repeatDim >= first, most, c.threads)
+	if workers := int64(c.workers(math.MaxInt64, l.count())); workers > 1 {
+		most = max(1, min(most, l.count()/(4*workers))) // every thread gets some units
+	}
+	t.plan(t.repeatDim >= first, most)
 	c.tiles = t
 	return true
 }
@@ -90,9 +94,9 @@ func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
 	return true
 }
 
-// plan chooses the sizes of tiles and of units of work. Cycles that follow
+// plan chooses the sizes of tiles and of units of work, of about most elements and whole tiles. Cycles that follow
 // each other in memory may share a tile.
-func (t *tiling) plan(joined bool, most int64, threads int) {
+func (t *tiling) plan(joined bool, most int64) {
 	t.columns, t.copies = min(t.cycle, cpu.TileSize), 1
 	if joined && t.columns == t.cycle {
 		t.copies = min(cpu.TileSize/t.cycle, t.repeat)
@@ -100,12 +104,10 @@ func (t *tiling) plan(joined bool, most int64, threads int) {
 			t.copies -= t.copies % whole // tiles begin alike among cache lines
 		}
 	}
-	// Every thread gets some units, of whole tiles.
-	elements := max(1, min(most, t.cycle*t.repeat*t.outer/int64(4*threads)))
-	t.rows = roundUp(max(1, min(t.repeat, elements/t.columns)), t.copies)
-	t.width = roundUp(max(1, min(t.cycle, elements/t.rows)), t.columns)
+	t.rows = roundUp(max(1, min(t.repeat, most/t.columns)), t.copies)
+	t.width = roundUp(max(1, min(t.cycle, most/t.rows)), t.columns)
 	t.wide, t.high = ceilDiv(t.cycle, t.width), ceilDiv(t.repeat, t.rows)
-	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
+	t.unitsPerJob = max(1, most/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
 }
 
 // narrow reports whether a call of the kernel would take so few elements, or so few consecutive ones, that
@@ -196,7 +198,7 @@ func (f *groupedPlan) runRows(t *tiling, a *cpu.Args, kernel cpu.Elementwise, co
 	a.Runs = cpu.Runs{}
 	if steps > 1 {
 		k := f.firstMoved(&step)
-		a.Ahead = int(t.copies * step[k] * max(1, farAhead/(columns*t.copies*f.size[k]))) // a row some steps later
+		a.Ahead = int(t.copies * step[k] * max(1, farAhead/max(1, columns*t.copies*f.size[k]))) // a row some steps later
 		a.Runs = cpu.Runs{Steps: int(steps), Strands: 1}
 		for k := range f.scale {
 			a.Runs.Step[k] = t.copies * step[k]
