@@ -87,18 +87,20 @@ class ServedWeight(FollowsData):
         self.dtype = weight.dtype
         self.shape = weight.shape
         self.scheme = _scheme_of(by)
-        codes, scale, zero_point = weight, None, None
-        if by is not None and self.scheme is not None:
+        codes, scale, zero_point = weight.detach(), None, None
+        if by is None or self.scheme is None:
+            codes = codes.clone(memory_format=torch.contiguous_format)
+        else:
             self.scheme = self.scheme.with_dtype(stored_as)
             if self.scheme.dtype is None:
                 bounds = f"{self.scheme.quant_min} to {self.scheme.quant_max}"
                 raise ArgumentError(f"convert: no type holds codes of {bounds}; want 8 bits")
             scale, zero_point, _ = by.parameters_for(weight)
             zero_point = self.scheme.integer_zero_point(zero_point)
-            codes = self.scheme.quantize(weight, scale, zero_point)
+            codes = self.scheme.quantize(codes, scale, zero_point).contiguous()  # new, in huge pages
             if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
                 codes = codes.view(torch.uint8)
-        self.register_buffer("codes", codes.detach().clone(memory_format=torch.contiguous_format))  # read by rows
+        self.register_buffer("codes", codes)  # read by rows
         self.register_buffer("scale", _copied(scale))
         self.register_buffer("zero_point", _copied(zero_point))
 
