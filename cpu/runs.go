@@ -37,8 +37,6 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, size int64, once bool) bool {
 		return n >= 400
 	case i == AVX2:
 		return n >= 16
-	case code != tensor.None:
-		return n >= 32
 	case size == 2:
 		return n >= 26
 	}
