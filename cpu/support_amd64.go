@@ -53,6 +53,9 @@ func copyScales(to *float32, from *byte, n int, _, _ float32) {
 // storeZeros clears n bytes around the caches: both are multiples of a line.
 func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
 
+// storeLines copies n bytes around the caches: n and both addresses are multiples of a line.
+func storeLines(to, from unsafe.Pointer, n int) { storeLinesAVX2((*byte)(to), (*byte)(from), n) }
+
 // prefetch asks for bytes.
 func prefetch(from unsafe.Pointer, bytes int64, _ *Scratch) {
 	prefetchLines((*byte)(from), int(bytes+63)/64)

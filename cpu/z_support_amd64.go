@@ -78,6 +78,11 @@ func columnExtremesAVX2F64(x *byte, step int, rows int, n int, ahead int, lo *fl
 //go:noescape
 func storeZerosAVX2(to *byte, n int)
 
+// storeLinesAVX2 copies n bytes around the caches: n, to and from are multiples of 64.
+//
+//go:noescape
+func storeLinesAVX2(to *byte, from *byte, n int)
+
 func storeFence()
 
 // prefetchLines asks for lines of 64 bytes, one after the other.

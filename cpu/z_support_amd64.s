@@ -1044,6 +1044,29 @@ done:
 	VZEROUPPER
 	RET
 
+// func storeLinesAVX2(to *byte, from *byte, n int)
+// Requires: AVX
+TEXT ·storeLinesAVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ    DX, DX
+	JLE      done
+	VMOVDQA  (CX), Y0
+	VMOVDQA  32(CX), Y1
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+	ADDQ     $0x40, CX
+	ADDQ     $0x40, AX
+	SUBQ     $0x40, DX
+	JMP      next
+
+done:
+	VZEROUPPER
+	RET
+
 // func storeFence()
 // Requires: MMX+
 TEXT ·storeFence(SB), NOSPLIT, $0
