@@ -8,7 +8,8 @@ import (
 
 // How the results of many runs are stored around the caches. Those of short ones that follow one another are made in memory
 // that stays in the first cache, from where whole lines are stored: runs that end within a line each take up to twice as
-// long.
+// long. So do, up to four times as long, results in the place of elements, wherever they are stored: a load waits for a masked
+// store that could reach it.
 
 const (
 	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
@@ -18,7 +19,7 @@ const (
 	// longShared the longest run, in elements.
 	shortShared, longShared = 1 << 8, 640
 	// asideRun is the longest run of results of 8 and 16 bits, in elements, that is made elsewhere, asideLong the longest of
-	// others, in bytes, and of one input. asideBytes is how many bytes are made there at a time.
+	// others, in bytes; beside two inputs it is half as long around the caches. asideBytes is how many bytes are made there at a time.
 	asideRun, asideLong, asideBytes = 127, 255, 1 << 13
 )
 
@@ -52,20 +53,19 @@ func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].
 
 // goesAside reports whether runs of n elements are taken so.
 func (k *kernel) goesAside(n int, a *Args) bool {
-	r, c, bytes := &a.Runs, &a.call, n*int(k.out.Size())
-	long := asideLong
-	if k.in[1] != tensor.None { // kernels read on while they store
+	r, c, bytes, long := &a.Runs, &a.call, n*int(k.out.Size()), asideLong
+	if a.Stream && k.in[1] != tensor.None {
 		long /= 2
 	}
 	switch {
-	case k.needs != AVX512 || !a.Stream || !k.writes(a) || k.chooses || c.sum0 != nil:
-		return false
-	case c.stream && !c.heads: // in whole lines
+	case k.needs != AVX512 || !k.writes(a) || k.chooses || c.sum0 != nil || r.Strands > 1 || r.Rounds > 1 || r.Step[len(a.In)] != int64(bytes):
 		return false
 	case n > asideRun || k.out.Size() > 2 && bytes > long:
 		return false
+	case a.Stream:
+		return !c.stream || c.heads // otherwise kernels store whole lines
 	}
-	return r.Strands == 1 && r.Rounds <= 1 && r.Step[len(a.In)] == int64(bytes)
+	return n%16 != 0 && !k.mayRepeatRuns(n, a)
 }
 
 // runAside takes such runs.
@@ -89,7 +89,11 @@ func (k *kernel) runAside(n, data int, a *Args) {
 			to, begin = to[first:], begin+first
 		}
 		if lines := (end - begin) &^ (streamAlignment - 1); lines > 0 {
-			storeLines(unsafe.Pointer(&to[0]), unsafe.Pointer(&room[begin]), lines)
+			if a.Stream {
+				storeLines(unsafe.Pointer(&to[0]), unsafe.Pointer(&room[begin]), lines)
+			} else {
+				copy(to, room[begin:][:lines])
+			}
 			to, begin = to[lines:], begin+lines
 		}
 		within := begin % streamAlignment
